@@ -207,7 +207,8 @@ impl Rewrite {
             }
         }
         let appends = self.query.as_ref().is_none_or(|own| own.appends);
-        if let Some(query) = query.filter(|_| appends) {
+        // As in nginx, an empty query is left out.
+        if let Some(query) = query.filter(|query| appends && !query.is_empty()) {
             text.push(separator);
             text.push_str(query);
         }

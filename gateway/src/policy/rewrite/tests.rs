@@ -36,7 +36,9 @@ fn groups_go_into_the_new_path_and_the_query_stays() {
         ("/something/new", "/new"),
         ("/SomeThing/New?x=/something/y", "/New?x=/something/y"),
         ("/something/a//b/../c", "/a/c"),
-        ("/something/?", "/?"),
+        // As in nginx, an empty query is left out.
+        ("/something/?", "/"),
+        ("/something/??", "/??"),
     ] {
         assert_eq!(rewritten(&rewrite, target).as_deref(), Some(expected), "{target}");
     }
@@ -87,6 +89,7 @@ fn a_query_of_the_template_comes_before_that_of_the_client() {
     rewrite.query = RewriteQuery::Replace { query: query.clone(), append: true };
     assert_eq!(rewritten(&rewrite, "/a/x").as_deref(), Some("/b?p=x"));
     assert_eq!(rewritten(&rewrite, "/a/x?y=1").as_deref(), Some("/b?p=x&y=1"));
+    assert_eq!(rewritten(&rewrite, "/a/x?").as_deref(), Some("/b?p=x"));
     assert_eq!(rewritten(&rewrite, "/a/x%26y%20z").as_deref(), Some("/b?p=x%26y%20z"));
     assert_eq!(rewritten(&rewrite, "/a/x&y").as_deref(), Some("/b?p=x&y"));
     rewrite.query = RewriteQuery::Replace { query, append: false };
