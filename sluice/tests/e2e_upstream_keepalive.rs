@@ -41,6 +41,18 @@ fn a_connection_to_an_endpoint_has_so_many_requests() {
     await_until("as before", || made_for(9, &gateway, &backend) <= 1);
 }
 
+/// The value was refused.
+#[test]
+fn an_idle_timeout_of_zero_keeps_no_connection_to_an_endpoint() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    folder.write("config.yaml", config_map(CONFIG, &[("upstream-keepalive-timeout", "0")]));
+    await_until("one for each", || made_for(4, &gateway, &backend) == 4);
+    assert_eq!(gateway.problems(), "");
+    folder.write("config.yaml", config_map(CONFIG, &[]));
+    await_until("as before", || made_for(9, &gateway, &backend) <= 1);
+}
+
 /// Makes a change and waits until it applies to all further requests.
 fn change(folder: &Folder, gateway: &Gateway, file: &str, text: String) {
     let before = gateway.generation();

@@ -92,9 +92,9 @@ pub(super) fn settings() -> Vec<Key> {
         .unchecked_by_reference(),
         Key::served(
             "upstream-keepalive-timeout",
-            value::seconds(),
+            value::seconds_or_zero(),
             "60",
-            "Idle seconds of a connection to an endpoint.",
+            "Idle seconds of a connection to an endpoint; 0 keeps none.",
             |settings, value| settings.global.upstream_keepalive_timeout = value,
         ),
         Key::served(

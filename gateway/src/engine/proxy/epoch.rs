@@ -61,7 +61,8 @@ impl Epochs {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let period = keep_alive.age.as_secs().max(1);
         let age = (seconds + place % period) / period;
-        Reuse { group: group(&trust, membership, false, age, uses / limit), keep: left > tail }
+        let keep = left > tail && !keep_alive.idle.is_zero();
+        Reuse { group: group(&trust, membership, false, age, uses / limit), keep }
     }
 }
 
