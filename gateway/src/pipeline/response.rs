@@ -137,7 +137,7 @@ impl Exchange {
     fn name_server(&self, head: &mut Edit<'_, impl HeadMut>) {
         let ServerField { of_endpoints, own } = self.settings().server_field;
         match head.fields().has(&SERVER) {
-            true if of_endpoints || self.passes_field(&SERVER) => {}
+            true if of_endpoints || own && self.passes_field(&SERVER) => {}
             _ if own => head.set(&PRODUCT_FIELD, &PRODUCT),
             true => head.remove(&PRODUCT_FIELD),
             false => {}

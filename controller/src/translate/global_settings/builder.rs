@@ -178,8 +178,9 @@ impl SettingsBuilder {
         self.global_auth.snippet = self.snippets.authorisation.clone();
         self.global.hsts = self.hsts_enabled.then_some(self.hsts);
         let names_servers = self.server_tokens.unwrap_or(true);
-        self.global.server_field =
-            ServerField { of_endpoints: self.server_of_endpoints.unwrap_or(false), own: names_servers };
+        // ingress-nginx removes the field from all responses then.
+        let of_endpoints = names_servers && self.server_of_endpoints.unwrap_or(false);
+        self.global.server_field = ServerField { of_endpoints, own: names_servers };
         if !self.tls_session_cache {
             self.global.tls.sessions.cache = 0;
         }

@@ -126,8 +126,8 @@ pub(super) fn settings() -> Vec<Key> {
             "server-tokens",
             value::bool(),
             "",
-            "true or unset: responses have `Server: sluice`; false: no Server field. Either way, \
-             allow-backend-server-header passes on the endpoint's.",
+            "true or unset: responses have `Server: sluice`, unless allow-backend-server-header passes on the \
+             endpoint's; false: no Server field, whatever endpoints send.",
             |settings, value| settings.server_tokens = Some(value),
         ),
         Key::served(
