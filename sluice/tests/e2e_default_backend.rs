@@ -119,6 +119,25 @@ fn snippets_of_all_servers_apply_to_hosts_that_no_ingress_names() {
     assert_eq!(get(gateway.http, UNKNOWN, "/").backend(), "fallback");
 }
 
+/// 404 came before the check. In ingress-nginx, the built-in default backend is a server, too.
+#[test]
+fn checks_precede_the_404_of_a_gateway_without_a_default_backend() {
+    let shop = Backend::echo("shop");
+    let own = Ingress::new("shop").path("shop.example", "/cart", "shop");
+    let own = own.annotation("denylist-source-range", "127.0.0.0/8").text();
+    let folder = Folder::with(own + &service_with("shop", &[&shop]));
+    set_keys(&folder, &[]);
+    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
+    assert_eq!(get(gateway.http, "shop.example", "/other").status, 403, "of a host");
+    assert_eq!(get(gateway.http, UNKNOWN, "/").status, 404);
+    for (key, snippet) in [("server-snippet", "deny all;"), ("location-snippet", "deny all;")] {
+        set_keys(&folder, &[(key, snippet)]);
+        await_until(snippet, || get(gateway.http, UNKNOWN, "/").status == 403);
+        set_keys(&folder, &[(key, "allow all;")]);
+        await_until("no refusal", || get(gateway.http, UNKNOWN, "/").status == 404);
+    }
+}
+
 #[test]
 fn a_firewall_of_all_servers_is_that_of_unknown_hosts_too() {
     for flags in [&["--waf-agent", "127.0.0.1:9"][..], &[]] {

@@ -202,8 +202,19 @@ impl Exchange {
                     self.backend = Some(backend);
                     Step::Continue(())
                 }
-                None => Step::Break(self.refused(StatusCode::NOT_FOUND)),
+                // No other stage checks the request.
+                None if route.is_plain() && input.compiled_settings.ask_nothing() => {
+                    self.check_default_backend()
+                }
+                None => Step::Continue(()),
             },
+        }
+    }
+
+    pub(super) fn check_default_backend(&self) -> Step {
+        match self.target.as_ref().is_some_and(|target| matches!(target.to, Destination::Default)) {
+            true => Step::Break(self.refused(StatusCode::NOT_FOUND)),
+            false => Step::Continue(()),
         }
     }
 

@@ -69,6 +69,7 @@ impl Exchange {
             exchange.fill_headers(Some(&route), &input);
             exchange.run_stage(PipelineStage::Rewrite, &route, &input).is_continue()
                 && exchange.forward_without_draw(&route, &input).is_continue()
+                && exchange.check_default_backend().is_continue()
         });
         let Some(backend) = exchange.backend.clone().filter(|_| is_forwarded && steps > 0) else {
             return Ok(None);

@@ -74,6 +74,9 @@ pub(crate) enum PipelineStage {
     Authorisation,
     /// With `satisfy: any`: refuses only if the last three checks refused.
     SatisfyAny,
+    /// Without a default backend, 404. Behind the checks, because that of ingress-nginx is a server
+    /// to which it forwards.
+    DefaultBackend,
     /// The host for the endpoint (`upstream-vhost`): 400 if the values of the request make none.
     EndpointHost,
     /// Too many gateways: the request is in a loop, 508.
@@ -81,7 +84,7 @@ pub(crate) enum PipelineStage {
 }
 
 /// The order.
-pub(crate) const ORDER: [PipelineStage; 19] = [
+pub(crate) const ORDER: [PipelineStage; 20] = [
     PipelineStage::Blocked,
     PipelineStage::ClientCertificate,
     PipelineStage::Denied,
@@ -99,6 +102,7 @@ pub(crate) const ORDER: [PipelineStage; 19] = [
     PipelineStage::Credentials,
     PipelineStage::Authorisation,
     PipelineStage::SatisfyAny,
+    PipelineStage::DefaultBackend,
     PipelineStage::EndpointHost,
     PipelineStage::Loop,
 ];
@@ -216,6 +220,7 @@ impl Exchange {
                 self.apply_check(decision, route)
             }
             PipelineStage::SatisfyAny => self.check_satisfy_any(),
+            PipelineStage::DefaultBackend => self.check_default_backend(),
             PipelineStage::EndpointHost => self.check_host_for_endpoint(),
             PipelineStage::Loop => self.check_loop(),
         }

@@ -121,6 +121,7 @@ pub(super) fn name(stage: PipelineStage) -> &'static str {
         PipelineStage::Credentials => "password",
         PipelineStage::Authorisation => "authorisation",
         PipelineStage::SatisfyAny => "satisfy",
+        PipelineStage::DefaultBackend => "default backend",
         PipelineStage::EndpointHost => "upstream-vhost",
         PipelineStage::Loop => "loop",
     }
@@ -193,6 +194,8 @@ fn check_of(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Ch
         },
         // Computed from the results of the other checks.
         PipelineStage::SatisfyAny => nothing(),
+        // `backend` names it.
+        PipelineStage::DefaultBackend => nothing(),
         PipelineStage::EndpointHost => match host_template(taken.route) {
             Some(_) => (CheckOutcome::Depends, "400 if the values of the request make no host".to_owned()),
             None => nothing(),
