@@ -209,7 +209,7 @@ fn a_quote_in_a_query_was_reset() {
         client.send([&[0, 0, block.len() as u8, 1, 5, 0, 0, 0, stream][..], &block].concat());
         stream += 2;
     };
-    let targets = ["/a?query=up{job=\"a\"}", "/b?x=\"1\"<2>", "/<c>`?d"];
+    let targets = ["/a?query=up{job=\"a\"}", "/b?x=\"1\"<2>", "/<c>`?d", "/e?x=\"\u{1f600}\""];
     for (number, target) in targets.iter().enumerate() {
         // Once with an entry in the dynamic table, then a reference to that entry.
         get(&[&[0x44, target.len() as u8][..], target.as_bytes()].concat());
@@ -217,7 +217,15 @@ fn a_quote_in_a_query_was_reset() {
         await_until("two requests", || backend.requests() == 2 * (number + 1));
         for seen in &backend.seen()[2 * number..] {
             // Pingora's engine writes some characters percent-encoded.
-            let codes = [("%22", "\""), ("%3C", "<"), ("%3E", ">"), ("%60", "`"), ("%7B", "{"), ("%7D", "}")];
+            let codes = [
+                ("%22", "\""),
+                ("%3C", "<"),
+                ("%3E", ">"),
+                ("%60", "`"),
+                ("%7B", "{"),
+                ("%7D", "}"),
+                ("%F0%9F%98%80", "\u{1f600}"),
+            ];
             let start = codes.iter().fold(seen.start.clone(), |text, (code, raw)| text.replace(code, raw));
             assert_eq!(start, format!("GET {target} HTTP/1.1"));
         }

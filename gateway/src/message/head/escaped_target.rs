@@ -8,7 +8,7 @@
 //! An escaped target is as long as the original, because its length counts in the dynamic table
 //! (RFC 7541 §4.1). It begins with `?`, which no valid target does: `http` then takes all of it for
 //! a query, which may contain backquotes. Each other refused character is joined with its neighbour
-//! to one character that is as long as both.
+//! to one character that is as long as both, or to two if the neighbour is an emoji.
 
 use std::iter;
 
@@ -47,6 +47,20 @@ const JOINTS: [Joint; 5] = [
     Joint { start: 0x3400, first: 0x80, count: 0x780, follows: true },
 ];
 
+/// The first of the four marks before a character that stands for a refused one and a neighbour of
+/// plane 1, which has four bytes: emoji and historic scripts. The marks are control characters of
+/// two bytes, which no text contains.
+const MARK_OF_PLANE: u32 = 0x80;
+/// Number of marks.
+const MARKS_OF_PLANE: u32 = 4;
+/// The first character behind a mark.
+const BEHIND_MARK: u32 = 0x1000;
+/// Number of characters behind a mark. All marks together have as many as the neighbours of the
+/// refused characters.
+const PER_MARK: u32 = PLANE * REFUSED.len() as u32 / MARKS_OF_PLANE;
+/// The first character of plane 1, and the number of characters of a plane.
+const PLANE: u32 = 0x1_0000;
+
 /// Returns the escaped form of a target that `http` refuses, or `None` for any other text. A target
 /// that cannot be escaped becomes one of the same length that is refused with a response.
 pub(crate) fn escape(target: &str) -> Option<String> {
@@ -74,6 +88,10 @@ fn join_all(target: &str) -> Option<String> {
         let joined = match REFUSED.iter().position(|refused| *refused == character) {
             None => character,
             Some(refused) => match rest.next_back() {
+                Some(neighbour) if let Some([mark, joined]) = join_of_plane(refused, neighbour) => {
+                    backwards.push(joined);
+                    mark
+                }
                 Some(neighbour) => join(refused, neighbour, false)?,
                 None => join(refused, backwards.pop()?, true)?,
             },
@@ -84,11 +102,14 @@ fn join_all(target: &str) -> Option<String> {
 }
 
 fn split_all(escaped: &str) -> Option<String> {
-    let characters = escaped.strip_prefix(MARK)?.chars();
+    let mut characters = escaped.strip_prefix(MARK)?.chars();
     let mut target = String::with_capacity(escaped.len());
     target.push('/');
-    for character in characters {
-        split(character, &mut target)?;
+    while let Some(character) = characters.next() {
+        match u32::from(character).wrapping_sub(MARK_OF_PLANE) {
+            mark @ 0..MARKS_OF_PLANE => target.extend(split_of_plane(mark, characters.next()?)?),
+            _ => split(character, &mut target)?,
+        }
     }
     Some(target)
 }
@@ -120,6 +141,23 @@ fn join(refused: usize, neighbour: char, follows: bool) -> Option<char> {
         joint.follows == follows && (joint.first..joint.first + joint.count).contains(&neighbour)
     })?;
     char::from_u32(joint.start + refused as u32 * joint.count + neighbour - joint.first)
+}
+
+/// Returns the mark and the character that stand for a refused character, by its index, and its
+/// neighbour of plane 1.
+fn join_of_plane(refused: usize, neighbour: char) -> Option<[char; 2]> {
+    let place = u32::from(neighbour).checked_sub(PLANE).filter(|place| *place < PLANE)?;
+    let place = refused as u32 * PLANE + place;
+    let mark = char::from_u32(MARK_OF_PLANE + place / PER_MARK)?;
+    Some([mark, char::from_u32(BEHIND_MARK + place % PER_MARK)?])
+}
+
+/// Returns the neighbour and the refused character that a mark, by its index, and a character stand
+/// for.
+fn split_of_plane(mark: u32, character: char) -> Option<[char; 2]> {
+    let place = u32::from(character).checked_sub(BEHIND_MARK).filter(|place| *place < PER_MARK)?;
+    let place = mark * PER_MARK + place;
+    Some([char::from_u32(PLANE + place % PLANE)?, REFUSED[(place / PLANE) as usize]])
 }
 
 #[cfg(test)]
@@ -160,10 +198,14 @@ mod tests {
             "/<\u{e4}<>",
             "/`",
             "/a`b?c`d",
+            // An emoji before a quote was refused with 400.
+            "/?\u{1f600}\"",
+            "/?a=\"\u{1f600}\"\u{1ffff}<\u{4e2d}\u{10000}>",
+            "/?\u{1f600}\"\"\u{1f600}",
         ] {
             assert!(round_trips(target), "{target}");
         }
-        for refused in ["/?\u{1f600}\"", "/<", "/?\u{e000}\"", "/<\u{e4}>"] {
+        for refused in ["/?\u{20000}\"", "/<", "/?\u{e000}\"", "/<\u{e4}>", "/<\u{1f600}\"", "/?\u{80}a\""] {
             assert!(!round_trips(refused), "{refused}");
         }
     }
@@ -175,7 +217,21 @@ mod tests {
             assert_eq!((escape(text), unescape(text)), (None, None), "{text}");
         }
         // Only the one escaped form of a target is restored.
-        for text in ["?", "?a", "?/`", "?a?\u{700}", "??????", "?\u{6e6}", "?\u{250}", "?\u{4d800}"] {
+        for text in [
+            "?\u{80}",
+            "?\u{81}a",
+            "?\u{82}\u{4f60}",
+            "?\u{83}\u{cfff}",
+            "?\u{4f60}\u{80}",
+            "?",
+            "?a",
+            "?/`",
+            "?a?\u{700}",
+            "??????",
+            "?\u{6e6}",
+            "?\u{250}",
+            "?\u{4d800}",
+        ] {
             let is_form = unescape(text).is_some_and(|target| escape(&target).as_deref() == Some(text));
             assert_eq!(unescape(text).is_some(), is_form, "{text}");
         }
@@ -192,7 +248,7 @@ mod tests {
         }
 
         #[test]
-        fn no_two_targets_have_the_same_escaped_form(escaped in "\\?[a\"<>\u{250}-\u{36f}\u{3400}-\u{4a80}\u{6e6}-\u{7ff}\u{e000}-\u{f8ff}\u{40000}-\u{6e800}]{0,6}") {
+        fn no_two_targets_have_the_same_escaped_form(escaped in "\\?[a\"<>\u{80}-\u{84}\u{1000}-\u{1010}\u{250}-\u{36f}\u{3400}-\u{4a80}\u{6e6}-\u{7ff}\u{e000}-\u{f8ff}\u{40000}-\u{6e800}]{0,6}") {
             if let Some(target) = unescape(&escaped) {
                 prop_assert_eq!(escape(&target), Some(escaped));
             }
