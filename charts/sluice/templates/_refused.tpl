@@ -114,6 +114,7 @@ without a note. What the schema can say, the schema says.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- $wrong = concat $wrong (include "sluice.refusedCommands" . | fromJsonArray) -}}
 {{- $wrong = concat $wrong (include "sluice.refusedUpgrade" . | fromJsonArray) -}}
 {{- $wrong = concat $wrong (include "sluice.refusedSelectors" . | fromJsonArray) -}}
 {{- if $wrong -}}

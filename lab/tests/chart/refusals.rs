@@ -201,6 +201,45 @@ fn the_digest_of_the_ingress_nginx_image_is_refused() {
     template_values(&own).unwrap_or_else(|message| panic!("{message}"));
 }
 
+/// Such a hook is common before ingress-nginx, whose image has a shell. Without one it failed, and
+/// requests were lost at each rollout.
+#[test]
+fn a_hook_that_needs_a_shell_is_refused() {
+    let shell = "exec: {command: [/bin/sh, -c, \"sleep 90; /wait-shutdown\"]}";
+    for (handler, values, remedy) in [
+        (
+            "lifecycle.preStop",
+            format!("lifecycle: {{preStop: {{{shell}}}}}"),
+            "set controller.shutdownGracePeriod, or lifecycle.preStop.sleep",
+        ),
+        (
+            "lifecycle.postStart",
+            format!("lifecycle: {{postStart: {{{shell}}}}}"),
+            "controller.extraVolumeMounts",
+        ),
+        ("livenessProbe", format!("livenessProbe: {{{shell}}}"), "httpGet"),
+        ("readinessProbe", format!("readinessProbe: {{{shell}}}"), "httpGet"),
+        ("startupProbe", format!("startupProbe: {{{shell}}}"), "httpGet"),
+    ] {
+        let message = refusal(&with_image(&format!("  {values}")));
+        let line = format!("- controller.{handler}.exec.command: the image has no program /bin/sh");
+        let line = message.lines().find(|printed| printed.contains(&line)).expect("it is named");
+        assert!(line.contains(remedy), "{line}");
+    }
+    let pre_stop = |program: &str| format!("  lifecycle: {{preStop: {{exec: {{command: [{program}, x]}}}}}}");
+    let mounts = "  extraVolumeMounts: [{name: tools, mountPath: /tools/}]";
+    for values in [
+        pre_stop("/wait-shutdown"),
+        pre_stop("/sluice"),
+        format!("{}\n{mounts}", pre_stop("/tools/sleep")),
+        "  lifecycle: {preStop: {sleep: {seconds: 90}}}\n  startupProbe: null".to_owned(),
+    ] {
+        template_values(&with_image(&values)).unwrap_or_else(|message| panic!("{values}\n{message}"));
+    }
+    let beside = refusal(&with_image(&format!("{}\n{mounts}", pre_stop("/toolsx/sleep"))));
+    assert!(beside.contains("no program /toolsx/sleep"), "{beside}");
+}
+
 /// ingress-nginx creates no internal Service without annotations. Such a Service would be a second
 /// load balancer, and public.
 #[test]

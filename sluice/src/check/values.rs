@@ -4,6 +4,7 @@
 //!
 //! Names and meanings are those of the chart 4.15.1 and of its maintained fork up to 4.15.8.
 
+mod commands;
 mod objects;
 
 use std::collections::HashSet;
@@ -203,6 +204,7 @@ impl ChartValues {
                 problems.push(self.problem(path, severity, message, remedy));
             }
         }
+        problems.extend(commands::problems(self));
         let schema: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
         self.unknown(&self.values, &schema, &ChartNames::read(), "", &mut problems);
         problems

@@ -99,6 +99,28 @@ fn a_switch_without_a_value_is_on() {
     assert_eq!(values("controller: {extraArgs: {profiling: ''}}").problems(), []);
 }
 
+/// The chart refuses the same (`lab/tests/chart/refusals.rs`).
+#[test]
+fn a_hook_that_needs_a_shell_is_a_problem() {
+    let shell = "exec: {command: [/bin/sh, -c, 'sleep 90; /wait-shutdown']}";
+    let problems =
+        values(&format!("controller: {{lifecycle: {{preStop: {{{shell}}}}}, livenessProbe: {{{shell}}}}}"))
+            .problems();
+    let [hook, probe] = &problems[..] else { panic!("{problems:?}") };
+    assert_eq!(hook.field, "controller.lifecycle.preStop.exec.command");
+    assert_eq!(probe.field, "controller.livenessProbe.exec.command");
+    assert!(problems.iter().all(|problem| problem.severity == Severity::Error));
+    assert!(hook.message.contains("no program /bin/sh"), "{}", hook.message);
+    assert!(hook.remedy.contains("controller.shutdownGracePeriod"), "{}", hook.remedy);
+    for accepted in [
+        "lifecycle: {preStop: {exec: {command: [/wait-shutdown]}}}",
+        "lifecycle: {preStop: {sleep: {seconds: 90}}}",
+        "startupProbe: {exec: {command: [/tools/ready]}}, extraVolumeMounts: [{name: t, mountPath: /tools/}]",
+    ] {
+        assert_eq!(values(&format!("controller: {{{accepted}}}")).problems(), [], "{accepted}");
+    }
+}
+
 #[test]
 fn values_of_a_parent_chart_are_those_of_its_dependency() {
     assert_eq!(
