@@ -23,7 +23,7 @@ The ports of TCP and UDP services, as a map from transport protocol to a map fro
 {{- define "sluice.flags" -}}
 {{- $flags := dict
       "controller-class" (include "sluice.controllerClass" .)
-      "ingress-class" (default (include "sluice.class" .) .Values.controller.ingressClass)
+      "ingress-class" (include "sluice.annotationClass" .)
       "configmap" (printf "%s/%s" (default "$(POD_NAMESPACE)" .Values.controller.configMapNamespace) (include "sluice.controller" .))
       "election-id" (include "sluice.electionID" .)
       "healthz-port" .Values.controller.metrics.port

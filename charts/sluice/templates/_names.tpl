@@ -114,6 +114,15 @@ Name of cluster-scoped objects; distinguishes releases of the same name in diffe
 {{- default (ternary "k8s.io/ingress-nginx" "sluice.dev/ingress-controller" .Values.compatibility.ingressNginx) .Values.controller.ingressClassResource.controllerValue -}}
 {{- end -}}
 
+{{/*
+The annotation kubernetes.io/ingress.class that is served: in ingress-nginx `nginx`, also for an IngressClass of another name. Without rights
+to the cluster, Ingresses of the class are recognised only by its name, which is the same flag.
+*/}}
+{{- define "sluice.annotationClass" -}}
+{{- $default := ternary "nginx" (include "sluice.class" .) (and .Values.compatibility.ingressNginx (not .Values.rbac.scope)) -}}
+{{- default $default .Values.controller.ingressClass -}}
+{{- end -}}
+
 {{- define "sluice.electionID" -}}
 {{- default (printf "%s-leader" (include "sluice.fullname" .)) .Values.controller.electionID -}}
 {{- end -}}

@@ -292,6 +292,29 @@ fn probes_follow_the_port_and_the_path_of_health() {
     assert_eq!(container(&all)["readinessProbe"]["httpGet"]["port"], 1, "another probe stays as it is");
 }
 
+/// Routes with the annotation `nginx` were lost where the IngressClass had another name.
+#[test]
+fn the_annotation_class_does_not_follow_the_name_of_the_ingressclass() {
+    let class = "controller:\n  image: {repository: r/s}\n  ingressClassResource: {name: internal, \
+                 controllerValue: k8s.io/internal}\n";
+    for (more, expected) in [
+        ("", "nginx"),
+        ("  ingressClass: web\n", "web"),
+        ("compatibility: {ingressNginx: false}\n", "internal"),
+        // The class is recognised by its name only, which is this flag.
+        ("  scope: {enabled: true}\nrbac: {scope: true}\n", "internal"),
+    ] {
+        let values = format!("{class}{more}");
+        let all = objects(&template_values(&values).unwrap_or_else(|message| panic!("{values}\n{message}")));
+        assert!(arguments(&all).contains(&format!("--ingress-class={expected}").as_str()), "{values}");
+        let webhook = object(&all, "ValidatingWebhookConfiguration", "edge-gateway-sluice-admission");
+        let condition = webhook["webhooks"][0]["matchConditions"][0]["expression"].to_string();
+        let annotation = format!(r#"kubernetes.io/ingress.class\"] in [\"{expected}\"]"#);
+        assert!(condition.contains(&annotation), "{annotation}\n{condition}");
+        assert!(condition.contains(r#"ingressClassName in [\"internal\"]"#), "{condition}");
+    }
+}
+
 /// The program interpreted the flag after an empty value as the value of a flag that is not a
 /// switch.
 #[test]

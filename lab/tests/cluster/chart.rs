@@ -77,12 +77,14 @@ pub(super) fn values(cluster: &Cluster, class: &TestClass, more: &str) -> String
         "controller:
   image: {{repository: \"{}\"}}
   ingressClassResource: {{name: {}, controllerValue: {}}}
+  ingressClass: {}
   shutdownGracePeriod: 3
   admissionWebhooks: {{namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {}}}}}}}
 {more}",
         cluster.image("sluice"),
         class.name,
         class.controller,
+        class.name,
         cluster.namespace
     )
 }
