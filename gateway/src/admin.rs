@@ -35,15 +35,13 @@ use crate::process::critical_task;
 use crate::registry::OwnListener;
 use crate::state::State;
 
-/// Addresses and paths of the two servers.
+/// Addresses of the two servers.
 #[derive(Clone, Debug)]
 pub struct AdminOptions {
     /// Address for health and metrics (`--healthz-host`); `None` listens on all addresses.
     pub health_host: Option<IpAddr>,
     /// Port for health and metrics (`--healthz-port`).
     pub health_port: u16,
-    /// Path of the readiness check (`--health-check-path`).
-    pub health_path: String,
     /// Address and port for introspection (`--admin-address`).
     pub admin: SocketAddr,
 }
@@ -105,7 +103,7 @@ pub async fn serve(state: Arc<State>, options: AdminOptions) -> Result<AdminAddr
         own(addresses.admin, "the admin listener (--admin-address)"),
     ]);
     let report = state.reporter.clone();
-    let site = HealthPages { state: state.clone(), path: options.health_path };
+    let site = HealthPages { state: state.clone() };
     critical_task::spawn(&report, "health and metrics", server::run(health, site));
     critical_task::spawn(&report, "introspection", server::run(admin, Introspection::new(state)));
     Ok(addresses)

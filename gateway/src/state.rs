@@ -84,6 +84,8 @@ pub struct State {
     pub(crate) log_records: Arc<Queue<LogRecords>>,
     /// Readers of live requests.
     pub(crate) taps: Arc<Taps>,
+    /// The path of health checks (`--health-check-path`), if it is another than the default.
+    health_path: OnceLock<String>,
     /// The agent of web application firewalls, if there is one.
     pub(crate) firewall_agent: OnceLock<Agent>,
     /// The directives of firewalls.
@@ -117,6 +119,9 @@ pub struct Published {
     pub(crate) compiled_settings: Arc<CompiledSettings>,
 }
 
+/// Default of [`State::set_health_path`].
+const HEALTH_PATH: &str = "/healthz";
+
 impl State {
     /// The state before the first delta. The reporter must not block.
     pub fn new(telemetry: Arc<Telemetry>, reporter: Reporter) -> Arc<Self> {
@@ -139,6 +144,7 @@ impl State {
             verified: Arc::new(Verified::new()),
             nonces: LazyLock::new(Nonces::new),
             taps: Arc::default(),
+            health_path: OnceLock::new(),
             firewall_agent: OnceLock::new(),
             firewall_configurations: Configurations::default(),
             locations: Locations::default(),
@@ -154,6 +160,16 @@ impl State {
             changes: ChangeLog::default(),
             setting_values: SettingValues::default(),
         })
+    }
+
+    /// Sets the path of health checks. Only the first call has an effect.
+    pub fn set_health_path(&self, path: String) {
+        self.health_path.get_or_init(|| path);
+    }
+
+    /// The path of health checks.
+    pub(crate) fn health_path(&self) -> &str {
+        self.health_path.get().map_or(HEALTH_PATH, String::as_str)
     }
 
     /// Publishes a configuration for new requests.

@@ -94,6 +94,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
         let editions = flags.geoip.editions.clone();
         plane.read_locations(LocationFiles { folder: folder.clone(), editions });
     }
+    plane.state().set_health_path(flags.gateway.health_check_path.clone());
     plane.state().setting_values.set_flags(flags.values.clone());
     let plane = Arc::new(plane);
     let log_changed = Arc::new(Notify::new());
@@ -406,10 +407,5 @@ fn metrics(flags: &ServeFlags) -> telemetry::TelemetryOptions {
 
 fn admin_options(flags: &GatewayFlags) -> admin::AdminOptions {
     let admin: SocketAddr = flags.admin_address;
-    admin::AdminOptions {
-        health_host: flags.healthz_host,
-        health_port: flags.healthz_port,
-        health_path: flags.health_check_path.clone(),
-        admin,
-    }
+    admin::AdminOptions { health_host: flags.healthz_host, health_port: flags.healthz_port, admin }
 }

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use crate::harness::gateway::run;
-use crate::harness::{Folder, Gateway, ports};
+use crate::harness::{Folder, Gateway, get, ports};
 
 /// Runs the program to its end. Returns its status and standard error.
 fn outcome(words: &[&str]) -> (Option<i32>, String) {
@@ -90,4 +90,14 @@ fn the_health_path_can_be_another() {
     assert_eq!(gateway.probe("/ready").map(|response| response.status), Some(200));
     assert_eq!(gateway.probe("/livez").map(|response| response.status), Some(200));
     assert_eq!(gateway.probe("/nothing").map(|response| response.status), Some(404));
+}
+
+/// Load balancers check it at the ports of clients. It stayed at `/healthz` there.
+#[test]
+fn the_health_path_of_the_client_ports_follows_the_flag() {
+    let gateway = Gateway::with(&Folder::with(""), &["--health-check-path", "/lb/Ready"]);
+    let status = |path: &str| get(gateway.http, "192.0.2.1", path).status;
+    assert_eq!(status("/lb/Ready"), 200);
+    assert_eq!(status("/lb/Ready/x"), 200, "a prefix location in ingress-nginx");
+    assert_eq!(status("/healthz"), 404);
 }

@@ -22,7 +22,6 @@ const NO_HOST: &str = "_";
 /// kubelet addresses the Pod by IP.
 pub(super) struct HealthPages {
     pub(super) state: Arc<State>,
-    pub(super) path: String,
 }
 
 impl Pages for HealthPages {
@@ -33,14 +32,17 @@ impl Pages for HealthPages {
     fn find(&self, uri: &Uri, fields: &HeaderMap) -> PageSource {
         let path = uri.path();
         PageSource::Here(match path {
-            _ if path == self.path => readiness(&self.state),
+            _ if path == self.state.health_path() => readiness(&self.state),
             "/livez" => Document::text(StatusCode::OK, "ok\n"),
             "/metrics" => {
                 let accept = fields.get(ACCEPT).and_then(|accept| accept.to_str().ok());
                 let page = if accept.is_some_and(protobuf::is_accepted) { PROTOBUF } else { TEXT };
                 return PageSource::Page(page.into());
             }
-            _ => Document::text(StatusCode::NOT_FOUND, format!("see {}, /livez and /metrics\n", self.path)),
+            _ => {
+                let health = self.state.health_path();
+                Document::text(StatusCode::NOT_FOUND, format!("see {health}, /livez and /metrics\n"))
+            }
         })
     }
 

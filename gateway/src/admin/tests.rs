@@ -20,7 +20,6 @@ fn options() -> AdminOptions {
     AdminOptions {
         health_host: Some(Ipv4Addr::LOCALHOST.into()),
         health_port: 0,
-        health_path: "/healthz".to_owned(),
         admin: "127.0.0.1:0".parse().unwrap(),
     }
 }

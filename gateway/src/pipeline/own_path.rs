@@ -1,5 +1,6 @@
 //! Paths that the gateway answers itself for every host that no Ingress names, as the catch-all
-//! server of ingress-nginx does. A rule whose path names one takes it over.
+//! server of ingress-nginx does: with everything that begins like them, because they are prefix
+//! locations there. A rule whose path names one takes it over.
 
 use bytes::Bytes;
 use http::header::HeaderValue;
@@ -9,6 +10,7 @@ use super::exchange::{Exchange, Verdict};
 use crate::message::answer::Answer;
 use crate::message::request_head::RequestHead;
 use crate::route::Route;
+use crate::state::State;
 
 /// One of these paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,19 +23,22 @@ pub(super) enum OwnPath {
 }
 
 impl OwnPath {
-    /// Returns the own path that a normalised path is.
-    pub(super) fn of(path: &str) -> Option<Self> {
-        [Self::Health, Self::Status].into_iter().find(|own| own.path() == path)
+    /// Returns the own path that a normalised path begins with, the longest one. nginx refuses `/`,
+    /// which would take every request.
+    pub(super) fn of(path: &str, state: &State) -> Option<Self> {
+        let is_begin = |own: &Self| own.path(state) != "/" && path.starts_with(own.path(state));
+        [Self::Health, Self::Status].into_iter().filter(is_begin).max_by_key(|own| own.path(state).len())
     }
 
     /// Whether the path of a rule names this path.
-    pub(super) fn is_named_by(self, route: &Route) -> bool {
-        route.origin.path.to_ascii_lowercase().contains(&self.path()[1..])
+    pub(super) fn is_named_by(self, route: &Route, state: &State) -> bool {
+        let name = self.path(state)[1..].to_ascii_lowercase();
+        route.origin.path.to_ascii_lowercase().contains(&name)
     }
 
-    fn path(self) -> &'static str {
+    fn path(self, state: &State) -> &str {
         match self {
-            Self::Health => "/healthz",
+            Self::Health => state.health_path(),
             Self::Status => "/nginx_status",
         }
     }

@@ -175,7 +175,7 @@ impl Exchange {
                 self.forward_without_rule(head, &path, from, None)
             }
             Found::UnknownHost(rule) => {
-                let own = OwnPath::of(&path);
+                let own = OwnPath::of(&path, self.state());
                 if own.is_none() {
                     let meters = self.state().telemetry.requests();
                     self.undefined_host = meters.and_then(|meters| meters.undefined_host(&host));
@@ -243,7 +243,7 @@ impl Exchange {
     }
 
     fn find(&self, host: &str, view: &RequestView<'_, impl Fields>) -> Found {
-        let group = &self.connection.group;
+        let (group, state) = (&self.connection.group, self.state());
         let found = self.snapshot.hold(|published| {
             let table = &published.routes;
             let Some(hosts) = table.find_host(group, host) else { return Err(Found::UnknownHost(None)) };
@@ -255,7 +255,8 @@ impl Exchange {
             };
             match hosts.find(view) {
                 Some(route)
-                    if OwnPath::of(view.path).is_some_and(|own| !own.is_named_by(route)) && is_unknown() =>
+                    if OwnPath::of(view.path, state).is_some_and(|own| !own.is_named_by(route, state))
+                        && is_unknown() =>
                 {
                     Err(Found::UnknownHost(None))
                 }

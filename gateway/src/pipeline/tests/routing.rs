@@ -57,9 +57,25 @@ fn healthz_of_an_unknown_host_is_200_beside_catch_all_rules() {
     assert_eq!(plane.answer(&Request::get("10.0.0.1", "/healthz")).status, StatusCode::OK);
     plane.host(HostPattern::Any, false, vec![rule("/", forward("web"))]);
     assert_eq!(plane.answer(&Request::get("10.0.0.1", "/healthz")).status, StatusCode::OK);
-    plane.forward(&Request::get("10.0.0.1", "/healthz/x"));
+    // A prefix location in ingress-nginx.
+    assert_eq!(plane.answer(&Request::get("10.0.0.1", "/healthz/x")).status, StatusCode::OK);
+    plane.forward(&Request::get("10.0.0.1", "/health"));
     plane.host(HostPattern::Any, false, vec![rule("/healthz", forward("web")), rule("/", forward("web"))]);
     plane.forward(&Request::get("10.0.0.1", "/healthz"));
+}
+
+#[test]
+fn a_health_path_of_the_operator_replaces_the_default() {
+    let mut plane = Plane::new();
+    plane.pool("web", Balance::RoundRobin, &[1]);
+    plane.host(HostPattern::Any, false, vec![rule("/", forward("web"))]);
+    plane.state.set_health_path("/nginx".to_owned());
+    assert_eq!(plane.answer(&Request::get("10.0.0.1", "/nginx")).status, StatusCode::OK);
+    assert_eq!(plane.answer(&Request::get("10.0.0.1", "/nginx_status")).status, StatusCode::FORBIDDEN);
+    plane.forward(&Request::get("10.0.0.1", "/healthz"));
+    let plane = Plane::new();
+    plane.state.set_health_path("/".to_owned());
+    assert_eq!(plane.answer(&Request::get("10.0.0.1", "/")).status, StatusCode::NOT_FOUND);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "health-check-path",
         UrlPath(To(|f| &mut f.gateway.health_check_path)),
         "/healthz",
-        "Path of the readiness endpoint",
+        "Path of the readiness endpoint, and of the page for load balancers on --http-port and --https-port",
     ),
     flag(
         "health-check-timeout",
