@@ -211,6 +211,19 @@ Pod's network, so that no capability is needed.
 {{- end -}}
 {{- end -}}
 
+{{/* The environment: a variable of the operator's replaces one of the chart, because server-side apply refuses a name that comes twice. */}}
+{{- define "sluice.environment" -}}
+{{- $fields := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" -}}
+{{- if include "sluice.zoneAware" . }}{{ $_ := set $fields "NODE_NAME" "spec.nodeName" }}{{ end -}}
+{{- range .Values.controller.extraEnvs }}{{ $_ := unset $fields .name }}{{ end -}}
+{{- range $name, $path := $fields }}
+- {name: {{ $name }}, valueFrom: {fieldRef: {fieldPath: {{ $path }}}}}
+{{- end }}
+{{- with .Values.controller.extraEnvs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{- define "sluice.pod" -}}
 {{- $controller := .Values.controller -}}
 metadata:
@@ -261,13 +274,7 @@ spec:
     image: {{ include "sluice.image" (dict "root" . "image" $controller.image "tag" .Chart.AppVersion) | quote }}
     imagePullPolicy: {{ $controller.image.pullPolicy }}
     args: {{- include "sluice.arguments" . | nindent 4 }}
-    env:
-    - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
-    - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
-    {{- if include "sluice.zoneAware" . }}
-    - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
-    {{- end }}
-    {{- with $controller.extraEnvs }}{{ toYaml . | nindent 4 }}{{ end }}
+    env: {{- include "sluice.environment" . | nindent 4 }}
     ports:
     {{- range include "sluice.containerPorts" . | fromJsonArray }}
     - name: {{ .name }}
@@ -312,18 +319,18 @@ spec:
     resizePolicy: {{ toYaml $controller.resizePolicy | nindent 4 }}
     {{- end }}
     volumeMounts:
-    - {name: bodies, mountPath: /var/lib/sluice/bodies}
+    - {name: sluice-bodies, mountPath: /var/lib/sluice/bodies}
     {{- if $controller.snapshot.enabled }}
-    - {name: snapshot, mountPath: /var/lib/sluice/snapshot}
+    - {name: sluice-snapshot, mountPath: /var/lib/sluice/snapshot}
     {{- end }}
     {{- if $controller.cacheFiles.enabled }}
-    - {name: cache, mountPath: {{ $controller.cacheFiles.mountPath }}}
+    - {name: sluice-cache, mountPath: {{ $controller.cacheFiles.mountPath }}}
     {{- end }}
     {{- if $controller.admissionWebhooks.enabled }}
-    - {name: webhook-certificate, mountPath: {{ dir $controller.admissionWebhooks.certificate }}, readOnly: true}
+    - {name: webhook-cert, mountPath: {{ dir $controller.admissionWebhooks.certificate }}, readOnly: true}
     {{- end }}
     {{- with include "sluice.downloadPath" . }}
-    - {name: geoip, mountPath: {{ . }}}
+    - {name: sluice-geoip, mountPath: {{ . }}}
     {{- end }}
     {{- with $controller.extraVolumeMounts }}{{ toYaml . | nindent 4 }}{{ end }}
   {{- with $controller.extraContainers }}{{ toYaml . | nindent 2 }}{{ end }}
@@ -339,15 +346,16 @@ spec:
   {{- with $controller.topologySpreadConstraints }}
   topologySpreadConstraints: {{ tpl (toYaml .) $ | nindent 4 }}
   {{- end }}
+  # The names differ from those of the operator's volumes. That of the certificate is as in ingress-nginx.
   volumes:
-  - name: bodies
+  - name: sluice-bodies
     emptyDir: {{ include "sluice.emptyDir" $controller.bodyTemp | nindent 6 }}
   {{- if $controller.snapshot.enabled }}
-  - name: snapshot
+  - name: sluice-snapshot
     emptyDir: {{ include "sluice.emptyDir" $controller.snapshot | nindent 6 }}
   {{- end }}
   {{- if $controller.cacheFiles.enabled }}
-  - name: cache
+  - name: sluice-cache
     {{- with $controller.cacheFiles.volume }}
     {{- toYaml . | nindent 4 }}
     {{- else }}
@@ -355,7 +363,7 @@ spec:
     {{- end }}
   {{- end }}
   {{- if $controller.admissionWebhooks.enabled }}
-  - name: webhook-certificate
+  - name: webhook-cert
     # Requests are served without it, whatever becomes of the webhook.
     {{- $secret := include "sluice.webhook" . }}
     {{- if or $controller.admissionWebhooks.certManager.enabled $controller.admissionWebhooks.patch.enabled }}
@@ -375,11 +383,11 @@ spec:
     {{- end }}
   {{- end }}
   {{- if include "sluice.downloadPath" . }}
-  - name: geoip
+  - name: sluice-geoip
     emptyDir: {}
   {{- end }}
   {{- if .Values.waf.enabled }}
-  - name: waf-bodies
+  - name: sluice-waf-bodies
     emptyDir: {sizeLimit: {{ .Values.waf.bodyTemp.sizeLimit }}}
   {{- end }}
   {{- with $controller.extraVolumes }}{{ toYaml . | nindent 2 }}{{ end }}
@@ -399,9 +407,9 @@ The folder into which GeoIP2 databases are downloaded, unless a volume of the op
 {{- define "sluice.downloadPath" -}}
 {{- $flags := include "sluice.flags" . | fromYaml -}}
 {{- if or (get $flags "maxmind-license-key") (get $flags "maxmind-mirror") -}}
-{{- $path := default "/etc/ingress-controller/geoip" (get $flags "geoip-path") -}}
+{{- $path := default "/etc/ingress-controller/geoip" (get $flags "geoip-path") | clean -}}
 {{- $is_mounted := false -}}
-{{- range .Values.controller.extraVolumeMounts }}{{ if eq .mountPath $path }}{{ $is_mounted = true }}{{ end }}{{ end -}}
+{{- range .Values.controller.extraVolumeMounts }}{{ if eq (.mountPath | default "" | clean) $path }}{{ $is_mounted = true }}{{ end }}{{ end -}}
 {{- if not $is_mounted }}{{ $path }}{{ end -}}
 {{- end -}}
 {{- end -}}

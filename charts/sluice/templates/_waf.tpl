@@ -32,5 +32,5 @@ buffer go to /tmp.
   resources: {{ toYaml . | nindent 4 }}
   {{- end }}
   volumeMounts:
-  - {name: waf-bodies, mountPath: /tmp}
+  - {name: sluice-waf-bodies, mountPath: /tmp}
 {{- end -}}

@@ -292,6 +292,37 @@ fn probes_follow_the_port_and_the_path_of_health() {
     assert_eq!(container(&all)["readinessProbe"]["httpGet"]["port"], 1, "another probe stays as it is");
 }
 
+/// Server-side apply refuses a name that comes twice.
+#[test]
+fn names_of_the_operators_own_volumes_and_variables_do_not_collide() {
+    let names = ["bodies", "snapshot", "cache", "geoip", "waf-bodies", "webhook-certificate"];
+    let list = |each: fn(&str) -> String| names.map(each).join(", ");
+    let all = rendered_with(&format!(
+        "  enableTopologyAwareRouting: true\n  maxmindLicenseKey: key\n  cacheFiles: {{enabled: true}}\n  \
+         extraEnvs: [{{name: NODE_NAME, value: a}}, {{name: POD_NAME, value: b}}, {{name: TZ, value: UTC}}]\n  \
+         extraVolumes: [{}]\n  extraVolumeMounts: [{}]\nwaf: {{enabled: true, image: {{repository: r/waf}}}}\n",
+        list(|name| format!("{{name: {name}, emptyDir: {{}}}}")),
+        list(|name| format!("{{name: {name}, mountPath: /own/{name}}}")),
+    ));
+    let container = container(&all);
+    for (list, key) in [
+        (&pod(&all)["volumes"], "name"),
+        (&container["env"], "name"),
+        (&container["volumeMounts"], "mountPath"),
+        (&container["ports"], "name"),
+    ] {
+        let keys: Vec<&str> =
+            list.as_array().expect("a list").iter().map(|one| one[key].as_str().expect(key)).collect();
+        let unique: std::collections::BTreeSet<&str> = keys.iter().copied().collect();
+        assert_eq!(unique.len(), keys.len(), "{keys:?}");
+    }
+    let env = |name: &str| {
+        let mut all = container["env"].as_array().expect("variables").iter();
+        all.find(|one| one["name"] == name).expect(name)["value"].clone()
+    };
+    assert_eq!(["NODE_NAME", "POD_NAME", "POD_NAMESPACE"].map(env), [json!("a"), json!("b"), Value::Null]);
+}
+
 /// Routes with the annotation `nginx` were lost where the IngressClass had another name.
 #[test]
 fn the_annotation_class_does_not_follow_the_name_of_the_ingressclass() {

@@ -216,7 +216,7 @@ fn stored_responses_get_a_volume_of_their_own() {
     };
     let volume = |all: &[Value]| {
         let volumes = workload(all)["spec"]["template"]["spec"]["volumes"].as_array().expect("volumes");
-        volumes.iter().find(|volume| volume["name"] == "cache").cloned()
+        volumes.iter().find(|volume| volume["name"] == "sluice-cache").cloned()
     };
     let none = with(json!({}));
     assert!(volume(&none).is_none() && !arguments(&none).iter().any(|flag| flag.contains("cache-path")));
@@ -224,7 +224,7 @@ fn stored_responses_get_a_volume_of_their_own() {
     assert!(arguments(&own).contains(&"--cache-path=/cache"), "{:?}", arguments(&own));
     assert_eq!(volume(&own).expect("a volume")["emptyDir"], json!({"sizeLimit": "3Gi"}));
     let mounts = container(&own)["volumeMounts"].as_array().expect("mounts");
-    assert!(mounts.contains(&json!({"name": "cache", "mountPath": "/cache"})), "{mounts:?}");
+    assert!(mounts.contains(&json!({"name": "sluice-cache", "mountPath": "/cache"})), "{mounts:?}");
     let claim = json!({"ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}});
     let other = volume(&with(json!({"enabled": true, "volume": claim}))).expect("a volume");
     assert_eq!(other["ephemeral"], claim["ephemeral"]);
@@ -271,7 +271,7 @@ fn the_webhook_is_reached_with_a_certificate_for_its_name() {
         assert_eq!(service["spec"]["ports"][0]["port"], config["service"]["port"]);
         let pod = &workload(&all)["spec"]["template"]["spec"];
         let volumes = pod["volumes"].as_array().expect("volumes");
-        let volume = volumes.iter().find(|volume| volume["name"] == "webhook-certificate").expect("a volume");
+        let volume = volumes.iter().find(|volume| volume["name"] == "webhook-cert").expect("a volume");
         let secret = volume["secret"]["secretName"].as_str().expect("a name");
         assert_eq!(volume["secret"]["optional"], true, "a gateway without a webhook serves as well");
         let host = "gateway-sluice-controller-admission.edge.svc";

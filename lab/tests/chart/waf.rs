@@ -24,9 +24,9 @@ fn the_agent_starts_before_the_gateway_without_any_rights() {
     );
     assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));
     assert_eq!(agent["resources"]["limits"]["memory"], "1Gi");
-    assert_eq!(agent["volumeMounts"], json!([{"name": "waf-bodies", "mountPath": "/tmp"}]));
+    assert_eq!(agent["volumeMounts"], json!([{"name": "sluice-waf-bodies", "mountPath": "/tmp"}]));
     let volumes = pod(&all)["volumes"].as_array().expect("volumes");
-    assert!(volumes.contains(&json!({"name": "waf-bodies", "emptyDir": {"sizeLimit": "256Mi"}})));
+    assert!(volumes.contains(&json!({"name": "sluice-waf-bodies", "emptyDir": {"sizeLimit": "256Mi"}})));
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_secret_of_the_operator_is_mounted_with_its_own_keys() {
         let all = objects(&template_values(&values).unwrap_or_else(|message| panic!("{values}\n{message}")));
         let volumes =
             workload(&all)["spec"]["template"]["spec"]["volumes"].as_array().expect("volumes").clone();
-        volumes.into_iter().find(|volume| volume["name"] == "webhook-certificate").expect("a volume")
+        volumes.into_iter().find(|volume| volume["name"] == "webhook-cert").expect("a volume")
     };
     let name = "gateway-sluice-admission";
     let items = json!([{"key": "tls.crt", "path": "cert"}, {"key": "tls.key", "path": "key"}]);
