@@ -293,8 +293,11 @@ spec:
       {{- end }}
     {{- end }}
     {{- end }}
+    {{- /* Without metrics, a container of the operator may have a port of this name or number. */}}
+    {{- if $controller.metrics.enabled }}
     - name: {{ $controller.metrics.portName }}
       containerPort: {{ get (include "sluice.flags" . | fromYaml) "healthz-port" }}
+    {{- end }}
     {{- if $controller.admissionWebhooks.enabled }}
     - name: webhook
       containerPort: {{ $controller.admissionWebhooks.port }}

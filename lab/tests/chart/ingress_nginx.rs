@@ -284,12 +284,28 @@ fn probes_follow_the_port_and_the_path_of_health() {
         assert_eq!(asks("readinessProbe"), json!({"path": path, "port": port, "scheme": "HTTP"}));
         assert_eq!(asks("startupProbe"), json!({"path": path, "port": port}));
         assert!(arguments(&all).contains(&format!("--healthz-port={port}").as_str()));
-        let ports = container["ports"].as_array().expect("ports");
-        assert!(ports.iter().any(|one| one["name"] == "metrics" && one["containerPort"] == port));
     }
     let own = "  readinessProbe: {httpGet: {path: /own, port: 1}}\n  metrics: {port: 10300}\n";
     let all = rendered_with(own);
     assert_eq!(container(&all)["readinessProbe"]["httpGet"]["port"], 1, "another probe stays as it is");
+}
+
+/// The name and the number are free for ports of other containers, as in ingress-nginx.
+#[test]
+fn no_port_is_named_metrics_without_metrics() {
+    let metrics = |values: &str| -> Vec<Value> {
+        let all = rendered_with(values);
+        let ports = container(&all)["ports"].as_array().expect("ports").clone();
+        ports.into_iter().filter(|port| port["name"] == "metrics").collect()
+    };
+    let port = |number: u16| [json!({"name": "metrics", "containerPort": number})];
+    assert_eq!(metrics(""), [] as [Value; 0]);
+    for number in [10254, 9000] {
+        let own = format!("  containerPort: {{http: 80, https: 443, metrics: {number}}}\n");
+        assert_eq!(metrics(&own), port(number));
+    }
+    assert_eq!(metrics("  metrics: {enabled: true, port: 10300}\n"), port(10300));
+    assert_eq!(metrics("  metrics: {enabled: true}\n  extraArgs: {healthz-port: 10300}\n"), port(10300));
 }
 
 /// Server-side apply refuses a name that comes twice.
