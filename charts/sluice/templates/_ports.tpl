@@ -3,8 +3,11 @@
 {{/* "true" where the gateway listens on a port that an ordinary user cannot bind. */}}
 {{- define "sluice.lowPort" -}}
 {{- $flags := include "sluice.flags" . | fromYaml -}}
-{{- $own := list (get $flags "http-port" | default 80) (get $flags "https-port" | default 443) -}}
+{{- $own := list (get $flags "http-port" | default 80) (get $flags "https-port" | default 443) (get $flags "healthz-port" | default 10254) -}}
 {{- $ports := concat $own (values .Values.controller.containerPort) (keys .Values.tcp) (keys .Values.udp) -}}
+{{- range $flag := list "validating-webhook" "replica-address" "admin-address" -}}
+{{- with get $flags $flag }}{{ $ports = append $ports (toString . | splitList ":" | last) }}{{ end -}}
+{{- end -}}
 {{- $low := false -}}
 {{- range $ports }}{{ $low = or $low (lt (int .) 1024) }}{{ end -}}
 {{- ternary "true" "" $low -}}

@@ -83,7 +83,7 @@ without a note. What the schema can say, the schema says.
 {{- end -}}
 {{- if and (eq (include "sluice.lowHostPort" $) "true") (ne (include "sluice.user" $) "0") -}}
 {{- $field := ternary "containerSecurityContext" "image.runAsUser" (not (empty .containerSecurityContext)) -}}
-{{- $wrong = append $wrong (printf "controller.%s: on the host's network user %s cannot listen on a port below 1024; remove this value, or set controller.containerPort to ports from 1024 on" $field (include "sluice.user" $)) -}}
+{{- $wrong = append $wrong (printf "controller.%s: on the host's network user %s cannot listen on a port below 1024; remove this value, or set controller.containerPort and the other ports of the Pods to ports from 1024 on" $field (include "sluice.user" $)) -}}
 {{- end -}}
 {{- if and .service.enabled .service.internal.enabled (empty .service.internal.annotations) -}}
 {{- $wrong = append $wrong "controller.service.internal.annotations: without annotations that keep it internal, its load balancer may be public; set those of your provider, or controller.service.internal.enabled=false, which ingress-nginx does in this case" -}}

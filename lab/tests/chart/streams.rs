@@ -95,3 +95,29 @@ fn the_configmaps_may_be_elsewhere_and_can_be_read_there() {
         assert!(rights.contains(&format!("{verb} /configmaps [{name}]")), "{rights:?}");
     }
 }
+
+#[test]
+fn a_low_port_of_the_webhook_can_be_bound() {
+    let high = "  image: {repository: registry.example/sluice}\n  containerPort: {http: 8080, https: 8443}\n";
+    let pod = |more: &str, below: &str| {
+        let all = render(&format!("controller:\n{high}{more}{below}"));
+        workload(&all)["spec"]["template"]["spec"].clone()
+    };
+    assert_eq!(pod("", "")["securityContext"]["sysctls"], Value::Null);
+    let start = json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]);
+    for (more, below) in [
+        ("  admissionWebhooks: {port: 443}\n", ""),
+        ("  metrics: {port: 900}\n", ""),
+        ("  extraArgs: {healthz-port: 900}\n", ""),
+        ("  extraArgs: {admin-address: \"127.0.0.1:900\"}\n", ""),
+        ("", "replicaLimits: {enabled: true, port: 900}\n"),
+    ] {
+        assert_eq!(pod(more, below)["securityContext"]["sysctls"], start, "{more}{below}");
+    }
+    let on_host = pod("  hostNetwork: true\n  admissionWebhooks: {port: 443}\n", "");
+    let context = &on_host["containers"][0]["securityContext"];
+    assert_eq!(
+        (&context["runAsUser"], &context["capabilities"]["add"][0]),
+        (&0.into(), &"NET_BIND_SERVICE".into())
+    );
+}
