@@ -26,6 +26,7 @@ pub(crate) use observe::{
 pub(crate) use parse::ParsedCommandLine;
 pub(crate) use parse::parse;
 pub(crate) use settings::{ClusterFlags, GatewayFlags, GeoipFlags, ServeFlags};
+pub(crate) use value::bool as parse_bool;
 pub(crate) use webhook_cert::{WebhookCert, WebhookCertAction};
 
 #[cfg(test)]

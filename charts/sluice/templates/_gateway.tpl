@@ -99,13 +99,22 @@ The ports of TCP and UDP services, as a map from transport protocol to a map fro
 {{- end -}}
 
 {{/*
-"true" where a switch is on: `list FLAGS NAME`. In extraArgs, a switch without a value is on.
+The value of a switch as `true` or `false`, from any spelling that the program accepts: those of
+Go's ParseBool, and none, which means on.
 */}}
+{{- define "sluice.switch" -}}
+{{- $text := include "sluice.text" . -}}
+{{- if has $text (list "" "1" "t" "T" "true" "TRUE" "True") }}true
+{{- else if has $text (list "0" "f" "F" "false" "FALSE" "False") }}false
+{{- else }}{{ $text }}{{ end -}}
+{{- end -}}
+
+{{/* "true" where a switch that is off by default is on: `list FLAGS NAME`. */}}
 {{- define "sluice.isOn" -}}
 {{- $flags := index . 0 -}}
 {{- $name := index . 1 -}}
 {{- if hasKey $flags $name -}}
-{{- ternary "" "true" (eq (include "sluice.text" (get $flags $name)) "false") -}}
+{{- ternary "" "true" (eq (include "sluice.switch" (get $flags $name)) "false") -}}
 {{- end -}}
 {{- end -}}
 

@@ -17,9 +17,8 @@ the reason, as JSON. The lists are made from the comments of values.yaml.
 {{- if $there -}}
 {{- $same := false -}}
 {{- if hasKey . "text" -}}
-{{- $text := include "sluice.text" $at -}}
-{{- if and (eq $text "") (has (trimPrefix "controller.extraArgs." .path) $switches) }}{{ $text = "true" }}{{ end -}}
-{{- $same = eq .text $text -}}
+{{- $is_switch := has (trimPrefix "controller.extraArgs." .path) $switches -}}
+{{- $same = eq .text (include (ternary "sluice.switch" "sluice.text" $is_switch) $at) -}}
 {{- else -}}
 {{- $same = or (and (empty $at) (empty .default)) (eq (toJson $at) (toJson .default)) -}}
 {{- end -}}

@@ -36,10 +36,10 @@ and a Role for each object elsewhere that a flag names.
 {{- $events := include "sluice.rule" (list "" "events" "create patch") -}}
 {{- $_ := set $rights $watched (append (get $rights $watched) $events) -}}
 {{- if and $watched (ne $watched $own) }}{{ $mine = append $mine $events }}{{ end -}}
-{{- if ne (get $flags "update-status" | toString) "false" -}}
+{{- if ne (include "sluice.switch" (get $flags "update-status")) "false" -}}
 {{- $_ := set $rights $watched (append (get $rights $watched) (include "sluice.rule" (list "networking.k8s.io" "ingresses/status" "patch"))) -}}
 {{- $mine = append $mine (include "sluice.rule" (list "" "pods" "get list")) -}}
-{{- if ne (get $flags "update-status-on-shutdown" | toString) "false" -}}
+{{- if ne (include "sluice.switch" (get $flags "update-status-on-shutdown")) "false" -}}
 {{- $workload := ternary "daemonsets" "deployments" (eq .Values.controller.kind "DaemonSet") -}}
 {{- $mine = append $mine (include "sluice.rule" (list "apps" $workload "get" (include "sluice.controller" .))) -}}
 {{- end -}}

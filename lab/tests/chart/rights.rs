@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::helm::cases;
+use crate::helm::{cases, objects, template_values};
 use crate::rendered::{arguments, case, container, rendered};
 
 /// Returns the rights of the gateway.
@@ -106,6 +106,38 @@ fn only_a_zone_aware_gateway_has_its_node_name_and_reads_nodes() {
         let node = environment.iter().find(|one| one["name"] == "NODE_NAME");
         let field = node.map(|node| &node["valueFrom"]["fieldRef"]["fieldPath"]);
         assert_eq!(field, is_aware.then_some(&json!("spec.nodeName")), "{name}");
+    }
+}
+
+/// Only `false` was read as off, so the gateway had rights that it did not use, or lacked others.
+#[test]
+fn a_switch_is_off_in_every_spelling_of_false() {
+    let with = |flag: &str, value: &str| {
+        let values =
+            format!("controller: {{image: {{repository: r/sluice}}, extraArgs: {{{flag}: {value}}}}}");
+        objects(&template_values(&values).unwrap_or_else(|message| panic!("{values}\n{message}")))
+    };
+    for (off, spelled) in [
+        (true, ["false", "\"false\"", "FALSE", "False", "F", "f", "0"]),
+        (false, ["true", "\"true\"", "TRUE", "True", "T", "1", "\"\""]),
+    ] {
+        for value in spelled {
+            let all = with("update-status", value);
+            let status =
+                rights(&all, "ClusterRole", None).contains("patch networking.k8s.io/ingresses/status");
+            let all = with("update-status-on-shutdown", value);
+            let clears =
+                rights(&all, "Role", None).contains("get apps/deployments [gateway-sluice-controller]");
+            let all = with("disable-leader-election", value);
+            let elects = rights(&all, "Role", None).contains("create coordination.k8s.io/leases");
+            let all = with("enable-topology-aware-routing", value);
+            let nodes = rights(&all, "ClusterRole", None).contains("watch /nodes");
+            assert_eq!((status, clears, elects, nodes), (!off, !off, off, !off), "{value}");
+            if !off {
+                // It is on by default, and refused only if it is off.
+                with("profiling", value);
+            }
+        }
     }
 }
 

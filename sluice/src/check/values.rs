@@ -16,6 +16,7 @@ use sluice_config::{Code, ObjectRef, Problem, Severity};
 use sluice_controller::{YamlError, parse_yaml};
 
 use crate::chart_names::ChartNames;
+use crate::flags::parse_bool;
 
 pub(super) use objects::objects;
 
@@ -188,7 +189,7 @@ impl ChartValues {
                 let path = entry["path"].as_str().unwrap_or_default();
                 let Some(value) = self.get(path) else { continue };
                 let is_default = match &entry["text"] {
-                    Value::String(text) if is_empty(value) && is_switch(path) => text == "true",
+                    Value::String(text) if is_switch(path) => *text == switch(value),
                     Value::String(text) => *text == scalar(value),
                     _ => is_empty(value) && is_empty(&entry["default"]) || *value == entry["default"],
                 };
@@ -261,6 +262,16 @@ fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(values) => values.is_empty(),
         Value::Object(values) => values.is_empty(),
+    }
+}
+
+/// Returns the value of a switch as `true` or `false` in any spelling that the program accepts, and
+/// other values as they are. A switch without a value is on.
+fn switch(value: &Value) -> String {
+    let text = scalar(value);
+    match text.as_str() {
+        "" => "true".to_owned(),
+        spelled => parse_bool(spelled).map_or(text, |is_on| is_on.to_string()),
     }
 }
 

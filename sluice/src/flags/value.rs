@@ -219,7 +219,7 @@ fn filled(text: &str) -> Option<&str> {
 }
 
 /// Parses a bool like Go's `strconv.ParseBool`.
-pub(super) fn bool(text: &str) -> Result<bool, Expected> {
+pub(crate) fn bool(text: &str) -> Result<bool, Expected> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

@@ -99,6 +99,18 @@ fn a_switch_without_a_value_is_on() {
     assert_eq!(values("controller: {extraArgs: {profiling: ''}}").problems(), []);
 }
 
+#[test]
+fn a_switch_may_have_any_spelling() {
+    let fields = |flags: &str| {
+        let problems = values(&format!("controller: {{extraArgs: {{{flags}}}}}")).problems();
+        problems.into_iter().map(|problem| problem.field).collect::<Vec<_>>()
+    };
+    assert_eq!(fields("profiling: 'T', disable-full-test: 0, skip_headers: false"), [] as [&str; 0]);
+    assert_eq!(fields("profiling: 'F'"), ["controller.extraArgs.profiling"]);
+    assert_eq!(fields("profiling: false"), ["controller.extraArgs.profiling"]);
+    assert_eq!(fields("profiling: sometimes"), ["controller.extraArgs.profiling"]);
+}
+
 /// The chart refuses the same (`lab/tests/chart/refusals.rs`).
 #[test]
 fn a_hook_that_needs_a_shell_is_a_problem() {
