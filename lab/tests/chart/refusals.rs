@@ -240,6 +240,18 @@ fn a_hook_that_needs_a_shell_is_refused() {
     assert!(beside.contains("no program /toolsx/sleep"), "{beside}");
 }
 
+/// Terraform and `--set-string` quote numbers.
+#[test]
+fn a_node_port_may_be_quoted() {
+    let service = "type: NodePort, nodePorts: {http: \"30080\", https: 30443}";
+    let rendered = template_values(&with_image(&format!("  service: {{{service}}}")));
+    let objects = objects(&rendered.unwrap_or_else(|message| panic!("{message}")));
+    let ports = &object(&objects, "Service", "gateway-sluice-controller")["spec"]["ports"];
+    assert_eq!((&ports[0]["nodePort"], &ports[1]["nodePort"]), (&30080.into(), &30443.into()));
+    let message = refusal(&with_image("  service: {nodePorts: {http: web}}"));
+    assert!(message.contains("at '/controller/service/nodePorts/http'"), "{message}");
+}
+
 /// ingress-nginx creates no internal Service without annotations. Such a Service would be a second
 /// load balancer, and public.
 #[test]

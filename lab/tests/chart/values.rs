@@ -52,9 +52,10 @@ impl Described {
                 "propertyNames": {"pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": 15},
                 "additionalProperties": port,
             }),
-            // The length of 0 applies to strings, the bounds to numbers.
+            // The pattern applies to strings, the bounds to numbers. Tools such as Terraform quote
+            // numbers.
             "port or empty" => {
-                json!({"type": ["integer", "string"], "minimum": 1, "maximum": 65535, "maxLength": 0})
+                json!({"type": ["integer", "string"], "minimum": 1, "maximum": 65535, "pattern": "^[0-9]*$"})
             }
             "target" => json!({"type": ["integer", "string"], "minimum": 1, "maximum": 65535}),
             "map" => json!({"type": "object"}),
