@@ -46,7 +46,7 @@ and a Role for each object elsewhere that a flag names.
 {{- if get $flags "publish-status-address" -}}
 {{- else if get $flags "publish-service" -}}
 {{- $name := splitList "/" (get $flags "publish-service" | replace "$(POD_NAMESPACE)" $own) -}}
-{{- $_ := set $rights (first $name) (append (get $rights (first $name) | default list) (include "sluice.rule" (list "" "services" "get" (last $name)))) -}}
+{{- $_ := set $rights (first $name) (append (get $rights (first $name) | default list) (include "sluice.rule" (list "" "services" "get watch" (last $name)))) -}}
 {{- else -}}
 {{- $cluster = append $cluster (include "sluice.rule" (list "" "nodes" "get")) -}}
 {{- end -}}

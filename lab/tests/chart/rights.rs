@@ -141,6 +141,17 @@ fn a_switch_is_off_in_every_spelling_of_false() {
     }
 }
 
+#[test]
+fn the_published_service_may_be_watched_with_a_scope() {
+    let values = "controller: {image: {repository: r/sluice}, scope: {enabled: true, namespace: shop}}";
+    let all = objects(&template_values(values).expect("it renders"));
+    let rights = rights(&all, "Role", Some("edge"));
+    for verb in ["get", "watch"] {
+        let right = format!("{verb} /services [gateway-sluice-controller]");
+        assert!(rights.contains(&right), "{right}: {rights:?}");
+    }
+}
+
 /// A Lease created by the program would outlive the release.
 #[test]
 fn the_lease_is_an_object_of_the_release_without_a_holder() {
