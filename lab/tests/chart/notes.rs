@@ -44,3 +44,24 @@ fn a_grace_period_that_is_too_short_is_noted_in_every_unit() {
         assert!(!notes.contains("WARNING"), "{values}\n{notes}");
     }
 }
+
+#[test]
+fn a_configmap_that_is_not_of_the_release_is_noted() {
+    for (values, read) in [
+        (
+            r#"{"configMapNamespace": "other", "config": {"use-gzip": "true"}}"#,
+            Some("other/gateway-sluice-controller"),
+        ),
+        (r#"{"extraArgs": {"configmap": "a/b"}, "config": {"use-gzip": "true"}}"#, Some("a/b")),
+        (r#"{"configMapNamespace": "other"}"#, None),
+        (r#"{"configMapNamespace": "edge", "config": {"use-gzip": "true"}}"#, None),
+    ] {
+        let notes = notes(values);
+        match read {
+            Some(read) => {
+                assert!(notes.contains(&format!("the gateway reads the ConfigMap {read}, ")), "{notes}")
+            }
+            None => assert!(!notes.contains("NOTE: the gateway reads"), "{notes}"),
+        }
+    }
+}

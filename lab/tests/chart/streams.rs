@@ -79,21 +79,27 @@ fn a_low_port_of_a_service_can_be_bound() {
     assert_eq!(sysctls(&high.replace("8443", "8080")), start);
 }
 
+/// A ConfigMap there exists already and does not belong to the release, so Helm refused to install.
 #[test]
-fn the_configmaps_may_be_elsewhere_and_can_be_read_there() {
+fn a_configmap_elsewhere_is_the_operators_and_can_be_read_there() {
     let all = render(
         "controller:\n  image: {repository: registry.example/sluice}\n  scope: {enabled: true}\n  \
-         tcp: {configMapNamespace: routing, annotations: {team: edge}}\ntcp: {\"5432\": shop/db:5432}\n",
+         configMapNamespace: routing\n  tcp: {configMapNamespace: routing, annotations: {team: edge}}\n\
+         tcp: {\"5432\": shop/db:5432}\n",
     );
-    let name = "gateway-sluice-tcp";
-    let map = object(&all, "ConfigMap", name);
-    assert_eq!(map["metadata"]["namespace"], "routing");
-    assert_eq!(map["metadata"]["annotations"], json!({"team": "edge"}));
-    assert!(arguments(&all).contains(&"--tcp-services-configmap=routing/gateway-sluice-tcp"));
     let rights = rights_of(&all, "controller", "Role", Some("routing"));
-    for verb in ["list", "watch"] {
-        assert!(rights.contains(&format!("{verb} /configmaps [{name}]")), "{rights:?}");
+    for (flag, name) in
+        [("configmap", "gateway-sluice-controller"), ("tcp-services-configmap", "gateway-sluice-tcp")]
+    {
+        let map = object(&all, "ConfigMap", name);
+        assert_eq!(map["metadata"]["namespace"], "edge", "{name}");
+        assert!(arguments(&all).contains(&format!("--{flag}=routing/{name}").as_str()), "{name}");
+        for verb in ["list", "watch"] {
+            assert!(rights.contains(&format!("{verb} /configmaps [{name}]")), "{rights:?}");
+        }
     }
+    let map = object(&all, "ConfigMap", "gateway-sluice-tcp");
+    assert_eq!(map["metadata"]["annotations"], json!({"team": "edge"}));
 }
 
 #[test]

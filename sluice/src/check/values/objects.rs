@@ -7,7 +7,6 @@ use super::{ChartValues, scalar};
 /// Returns the ConfigMaps of the controller and its IngressClasses, as a list of manifests.
 pub(in super::super) fn objects(values: &ChartValues) -> Value {
     let namespace = values.own_namespace();
-    let of = |path: &str| values.text(path).unwrap_or_else(|| namespace.clone());
     let mut items = Vec::new();
     let mut settings = texts(Some(&Value::Object(values.accepted("controller.config"))));
     if values.is_on("controller.allowSnippetAnnotations") {
@@ -24,11 +23,11 @@ pub(in super::super) fn objects(values: &ChartValues) -> Value {
             items.push(config_map(&namespace, &name, fields));
         }
     }
-    items.push(config_map(&of("controller.configMapNamespace"), &values.controller_name(), settings));
+    // Values such as `configMapNamespace` only change the flags.
+    items.push(config_map(&namespace, &values.controller_name(), settings));
     for protocol in ["tcp", "udp"] {
         let ports = texts(values.get(protocol));
         if !ports.is_empty() {
-            let namespace = of(&format!("controller.{protocol}.configMapNamespace"));
             items.push(config_map(&namespace, &format!("{}-{protocol}", values.full_name()), ports));
         }
     }

@@ -52,6 +52,19 @@ fn values_become_the_config_maps_and_the_class_of_the_chart() {
     );
 }
 
+/// As in the chart of ingress-nginx, these values only change the flags.
+#[test]
+fn a_namespace_of_config_maps_does_not_move_those_of_the_chart() {
+    let values = values(
+        "tcp: {'5432': 'data/postgres:5432'}\ncontroller: {configMapNamespace: other, tcp: {configMapNamespace: other}}\n",
+    );
+    assert_eq!(flag(&values, "configmap").as_deref(), Some("other/ingress-nginx-controller"));
+    let list = objects(&values);
+    let maps = list["items"].as_array().unwrap().iter().filter(|item| item["kind"] == "ConfigMap");
+    let namespaces: Vec<_> = maps.map(|map| map["metadata"]["namespace"].as_str().unwrap()).collect();
+    assert_eq!(namespaces, ["ingress-nginx", "ingress-nginx"]);
+}
+
 #[test]
 fn refused_and_unknown_values_are_problems_and_defaults_are_not() {
     let values = values(
