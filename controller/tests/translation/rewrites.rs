@@ -1,6 +1,6 @@
 //! Paths as regular expressions, rewriting, and the redirect of `/`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sluice_config::{Action, Code, Expression, PathMatch, RedirectPath, RewritePart, RewriteQuery};
 use sluice_controller::Options;
 use sluice_controller::store::Kind;

@@ -212,7 +212,7 @@ impl Exchange {
     }
 
     pub(super) fn check_default_backend(&self) -> Step {
-        match self.target.as_ref().is_some_and(|target| matches!(target.to, Destination::Default)) {
+        match self.backend.as_ref().is_some_and(|backend| matches!(backend.to, Destination::Default)) {
             true => Step::Break(self.refused(StatusCode::NOT_FOUND)),
             false => Step::Continue(()),
         }

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 
 use super::backends::CanaryBackends;
 use super::{
-    Backends, CompiledPolicies, Destination, HostNames, Route, RouteAction, RouteBackend, RouteError,
-    Sticky, labels,
+    Backends, CompiledPolicies, Destination, HostNames, Route, RouteAction, RouteBackend, RouteError, Sticky,
+    labels,
 };
 use crate::firewall::Configurations;
 use crate::policy::canary::Canaries;

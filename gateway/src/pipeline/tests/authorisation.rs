@@ -219,7 +219,7 @@ fn a_401_redirects_to_the_sign_in_page_with_the_cookie() {
 /// As in nginx, only `relative-redirects` of the ConfigMap leaves scheme and host out.
 #[test]
 fn a_sign_in_path_becomes_a_url_of_the_host() {
-    let sign_in = Template { pieces: vec![Piece::Text("/login?rd=x".into())] };
+    let sign_in = Template { pieces: vec![TemplatePiece::Text("/login?rd=x".into())] };
     let locations = sluice_config::Locations { relative: Some(true), port: Some(true), trailing_slash: None };
     let authorisation = own(ExternalAuth { sign_in: Some(sign_in), ..auth() });
     let policies = Policies { authorisation, locations, ..Policies::default() };
