@@ -187,6 +187,8 @@ impl FolderReader {
                     received_at.get_or_insert(at);
                     match change {
                         FileChange::File(path) => drop(files.insert(path)),
+                        // It was completed, and is written again.
+                        FileChange::Writing(path) => drop(files.remove(&path)),
                         FileChange::Gone(path) => {
                             anything |= self.left_out.contains(&path);
                             moved |= self.watch.as_ref().is_some_and(|watch| watch.is_watched(&path));
@@ -483,6 +485,44 @@ mod tests {
 
     use super::*;
     use crate::options::Options;
+
+    #[test]
+    fn an_emptied_file_that_is_being_written_was_read_when_its_time_was_over() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("a.yaml");
+        let service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n";
+        fs::write(&path, service).unwrap();
+        let prune = Prune::new(&Options::default());
+        let mut reader = FolderReader::new(folder.path(), prune, None, Duration::from_secs(3600));
+        assert_eq!(reader.read_once().events.len(), 1);
+        let name: Arc<Path> = Path::new("a.yaml").into();
+        fs::write(&path, "").unwrap();
+        assert!(!reader.read(&name) && reader.aside.contains_key(&name));
+        fs::write(&path, "# half\n").unwrap();
+        reader.give_up(false, Instant::now() + ASIDE);
+        assert!(reader.aside.is_empty() && !reader.folder.has_events());
+        assert!(reader.next_look() <= Instant::now() + POLL);
+        reader.read(&name);
+        assert!(reader.folder.has_events());
+    }
+
+    #[test]
+    fn a_file_that_is_written_again_was_read_for_its_last_notification() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("a.yaml");
+        let prune = Prune::new(&Options::default());
+        let mut reader = FolderReader::new(folder.path(), prune, None, Duration::from_secs(3600));
+        fs::write(&path, "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n").unwrap();
+        let (wakes, woken) = mpsc::channel();
+        let mut take = |changes: &[fn(PathBuf) -> FileChange]| {
+            for change in changes {
+                wakes.send(Wake::Changed(change(path.clone()), Instant::now())).unwrap();
+            }
+            reader.take(None, &woken).unwrap().has_changes
+        };
+        assert!(!take(&[FileChange::File, FileChange::Writing]));
+        assert!(take(&[FileChange::Writing, FileChange::File]));
+    }
 
     #[test]
     fn a_file_written_just_before_a_comparison_waited_for_a_whole_interval() {

@@ -493,23 +493,6 @@ fn a_new_file_that_is_being_written_was_read_with_any_other_change() {
 }
 
 #[test]
-fn an_emptied_file_that_is_being_written_was_read_when_it_was_missed() {
-    let both = format!("{}---\n{}", service("first", 1), service("second", 1));
-    let mut watched = Watched::new(&[("both.yaml", &both)]);
-    watched.write("both.yaml", "");
-    watched.write("last.yaml", &service("last", 1));
-    watched.until(|watched| watched.port("last").is_some());
-    let half = HalfWritten::begin(&watched, "both.yaml");
-    // Longer than an empty file is waited for.
-    std::thread::sleep(Duration::from_millis(4500));
-    watched.write("last.yaml", &service("last", 2));
-    watched.until(|watched| watched.port("last") == Some(2));
-    assert_eq!((watched.port("first"), watched.port("second")), (Some(1), Some(1)));
-    half.end();
-    watched.until(|watched| watched.port("second") == Some(2));
-}
-
-#[test]
 fn a_file_without_a_notification_is_read_when_it_has_not_changed_for_an_interval() {
     let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     // The writer has another name for the file, in a folder that is not watched.

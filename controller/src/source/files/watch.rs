@@ -38,6 +38,8 @@ pub(super) enum Wake {
 pub(super) enum FileChange {
     /// This file.
     File(PathBuf),
+    /// This file, which is being written: another change reports that it is complete.
+    Writing(PathBuf),
     /// This file or folder was removed or moved.
     Gone(PathBuf),
     /// Anything.
@@ -172,6 +174,10 @@ pub(super) fn language(path: &Path) -> Option<Language> {
 pub(super) fn changes(event: notify::Event) -> Vec<FileChange> {
     if event.need_rescan() {
         return vec![FileChange::Missed];
+    }
+    if let EventKind::Modify(ModifyKind::Data(_)) = event.kind {
+        let manifests = event.paths.into_iter().filter(|path| language(path).is_some());
+        return manifests.map(FileChange::Writing).collect();
     }
     let appears = matches!(event.kind, EventKind::Create(_));
     let relevant = match event.kind {
