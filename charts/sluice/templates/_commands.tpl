@@ -1,6 +1,7 @@
 {{/*
-Commands of hooks and probes that the image cannot run, as a JSON list of messages. The image has no shell. A hook that needs one fails
-at once, so a Pod would end without the delay that the hook is for, and requests would be lost at each rollout.
+Commands of hooks and probes that the image cannot run, as a JSON list of messages. The image has
+no shell. A hook that needs one fails at once, so a Pod would end without the delay that the hook is
+for, and requests would be lost at each rollout.
 */}}
 {{- define "sluice.refusedCommands" -}}
 {{- $controller := .Values.controller -}}

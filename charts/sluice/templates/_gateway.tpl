@@ -220,7 +220,10 @@ Pod's network, so that no capability is needed.
 {{- end -}}
 {{- end -}}
 
-{{/* The environment: a variable of the operator's replaces one of the chart, because server-side apply refuses a name that comes twice. */}}
+{{/*
+The environment: a variable of the operator's replaces one of the chart, because server-side apply
+refuses a name that comes twice.
+*/}}
 {{- define "sluice.environment" -}}
 {{- $fields := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" -}}
 {{- if include "sluice.zoneAware" . }}{{ $_ := set $fields "NODE_NAME" "spec.nodeName" }}{{ end -}}
@@ -358,7 +361,8 @@ spec:
   {{- with $controller.topologySpreadConstraints }}
   topologySpreadConstraints: {{ tpl (toYaml .) $ | nindent 4 }}
   {{- end }}
-  # The names differ from those of the operator's volumes. That of the certificate is as in ingress-nginx.
+  # The names differ from those of the operator's volumes. That of the certificate is as in
+  # ingress-nginx.
   volumes:
   - name: sluice-bodies
     emptyDir: {{ include "sluice.emptyDir" $controller.bodyTemp | nindent 6 }}

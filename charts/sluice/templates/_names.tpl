@@ -115,8 +115,9 @@ Name of cluster-scoped objects; distinguishes releases of the same name in diffe
 {{- end -}}
 
 {{/*
-The annotation kubernetes.io/ingress.class that is served: in ingress-nginx `nginx`, also for an IngressClass of another name. Without rights
-to the cluster, Ingresses of the class are recognised only by its name, which is the same flag.
+The annotation kubernetes.io/ingress.class that is served: in ingress-nginx `nginx`, also for an
+IngressClass of another name. Without rights to the cluster, Ingresses of the class are recognised
+only by its name, which is the same flag.
 */}}
 {{- define "sluice.annotationClass" -}}
 {{- $default := ternary "nginx" (include "sluice.class" .) (and .Values.compatibility.ingressNginx (not .Values.rbac.scope)) -}}

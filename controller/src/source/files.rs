@@ -4,8 +4,8 @@
 //! reads only that file and sends the differences. There are no timers: notifications that have
 //! accumulated are processed together. A file that is being written again by then is read when it
 //! is closed again. If notifications fail (no watches left, queue overflow), the whole folder is
-//! compared, and once per second while that lasts; files with an unchanged stamp are not read. It is
-//! also compared every 30 seconds, because some changes cause no notification: those on file
+//! compared, and once per second while that lasts; files with an unchanged stamp are not read. It
+//! is also compared every 30 seconds, because some changes cause no notification: those on file
 //! servers, through a memory map, and of the targets of linked files. Such a file is read once it
 //! stops changing. A file that cannot be read, except because of its content, is retried until it
 //! can.

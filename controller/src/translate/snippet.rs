@@ -25,6 +25,7 @@ mod maps;
 mod object;
 mod program;
 mod reader;
+mod request_fields;
 mod rewrite;
 mod servers;
 mod settings;

@@ -493,7 +493,7 @@ fn a_new_file_that_is_being_written_was_read_with_any_other_change() {
 }
 
 #[test]
-fn a_file_without_a_notification_is_read_when_it_has_not_changed_for_an_interval() {
+fn a_file_without_a_notification_is_read_when_unchanged_for_an_interval() {
     let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     // The writer has another name for the file, in a folder that is not watched.
     let other = elsewhere.path().join("a");

@@ -7,8 +7,8 @@ use sluice_config::directives::{
 };
 use sluice_config::{Directives, Location, LocationBlock, Policies};
 
-use super::input::{OF_GATEWAY, repeat};
 use super::limits::LimitDirectives;
+use super::request_fields::{OF_GATEWAY, repeat};
 use super::settings::SettingOverrides;
 use super::substitution::SubstitutionDirectives;
 

@@ -10,21 +10,8 @@ use super::block::Block;
 use super::context::{DirectiveContext, SnippetContext};
 use super::fault::Fault;
 use super::headers::{cleared_field, field_name, field_value, set_field};
+use super::request_fields::OF_GATEWAY;
 use super::variables::Declared;
-
-/// Fields that ingress-nginx sets itself, and the gateway too.
-pub(super) const OF_GATEWAY: [&str; 10] = [
-    "x-request-id",
-    "x-real-ip",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-proto",
-    "x-forwarded-scheme",
-    "x-scheme",
-    "x-original-forwarded-for",
-    "x-original-forwarded-host",
-];
 
 /// Values of the gateway's own fields that ask for what the gateway does.
 const ACCEPTED: [(&str, &[&str]); 3] = [
@@ -78,18 +65,6 @@ fn set_header(
     };
     changes.push(FieldChange { name, operation });
     Ok(text)
-}
-
-/// Turns changes from this position on into further values of the fields that earlier ones set.
-pub(super) fn repeat(changes: &mut [FieldChange], from: usize) {
-    let (earlier, later) = changes.split_at_mut(from);
-    for FieldChange { name, operation } in later {
-        if let FieldOperation::Set(value) = operation
-            && earlier.iter().any(|known| known.name == *name)
-        {
-            *operation = FieldOperation::Append(value.clone());
-        }
-    }
 }
 
 /// A field of the gateway: accepted if it asks for the value that the gateway sends.

@@ -107,7 +107,7 @@ fn grpc_set_header_does_not_repeat_a_field_of_proxy_set_header() {
 }
 
 #[test]
-fn a_directive_of_the_other_protocol_adds_no_value_to_a_field_of_the_gateway() {
+fn the_directive_of_the_other_protocol_adds_no_value_of_the_gateway() {
     for (snippet, passes_grpc, number) in [
         ("grpc_set_header X-Forwarded-Proto https;", false, 0),
         ("grpc_set_header X-Real-IP $http_cf_connecting_ip;", false, 0),
