@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::harness::{Connection, Folder, await_until, ports};
 
-/// A running php-fpm; killed when it is dropped.
+/// A running php-fpm; ended when it is dropped.
 pub(super) struct Php {
     pub(super) address: SocketAddr,
     child: Child,
@@ -63,8 +65,9 @@ fn program() -> Option<PathBuf> {
 
 impl Drop for Php {
     fn drop(&mut self) {
-        // It may have ended already. Its processes end with it.
-        let _ = self.child.kill();
+        // Unlike SIGKILL, the signal reaches the processes of the pool, too. The program may have
+        // ended already.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }
 }
