@@ -225,7 +225,7 @@ pub struct HeaderBuffers {
 }
 
 impl HeaderBuffers {
-    /// Returns the size of all buffers in bytes. A longer head gets 400.
+    /// Returns the size of all buffers in bytes. A head that does not fit gets 400.
     pub fn total(self) -> usize {
         self.count.saturating_mul(self.size)
     }

@@ -18,7 +18,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::buffer(),
             "1k",
             "Bytes at the beginning of a head of HTTP/1 to which large-client-header-buffers does not apply: a \
-             line that ends within them is never too long, and neither is such a head.",
+             line that ends within them is never too long, and they add to the size of a head.",
             |settings, value| settings.global.client_header_buffer = value,
         )
         .unchecked_by_reference(),
@@ -27,7 +27,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::buffers(),
             "4 8k",
             "Number and size of buffers: a request line above one buffer is 414; a field above one buffer, \
-             or a head above all, is 400.",
+             or a head above all, with HTTP/1 and client-header-buffer-size, is 400.",
             |settings, value| settings.global.large_client_header_buffers = value,
         )
         .unchecked_by_reference(),

@@ -11,10 +11,10 @@ pub(crate) struct HeadLimits {
     pub(crate) request_line: usize,
     /// The line of one field; 400 if exceeded.
     pub(crate) field_line: usize,
-    /// The whole head; 400 if exceeded.
+    /// The whole head, with HTTP/1 without the bytes of `first_buffer`; 400 if exceeded.
     pub(crate) head: usize,
     /// The beginning of a head of HTTP/1 to which the other limits do not apply: nginx reads it
-    /// into its first buffer, and only what does not fit there into large ones.
+    /// into its first buffer, and only what does not fit there into large ones, which it counts.
     pub(crate) first_buffer: usize,
 }
 
@@ -40,7 +40,7 @@ impl HeadLimits {
 
     /// Returns whether a head of HTTP/1 of this length is too long.
     fn are_exceeded_by(&self, length: usize) -> bool {
-        length > self.head && length > self.first_buffer
+        length > self.first_buffer.saturating_add(self.head)
     }
 }
 

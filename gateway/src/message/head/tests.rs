@@ -1,7 +1,7 @@
 //! Heads that must be accepted and heads that must be rejected.
 
 use proptest::prelude::*;
-use sluice_config::GlobalSettings;
+use sluice_config::{GlobalSettings, HeaderBuffers};
 
 use super::*;
 
@@ -73,14 +73,41 @@ fn a_head_within_client_header_buffer_size_is_served() {
         (16, line(20), 414),
         (16, fields(&[20]), 431),
         (16, fields(&[12, 7]), 200),
-        (16, fields(&[12, 7, 7, 7]), 431),
+        (16, fields(&[12, 7, 7, 7]), 200),
         (16, fields(&[7, 12]), 431),
         (32, fields(&[20]), 200),
         (64, fields(&[20, 40]), 200),
-        (64, fields(&[7; 10]), 431),
+        (64, fields(&[7; 10]), 200),
+        (64, fields(&[7; 14]), 431),
     ] {
         let seen = [usize::MAX, 1000, 1].map(|piece| scan(size << 10, &head, piece.min(head.len())));
         assert_eq!(seen, [status; 3], "{size}k: {}", head.len());
+    }
+}
+
+#[test]
+fn the_first_buffer_adds_to_the_large_ones() {
+    for (first_buffer, count, size) in
+        [(1, 4, 8), (16, 4, 8), (1, 2, 1)].map(|(a, b, c)| (a << 10, b, c << 10))
+    {
+        let large_client_header_buffers = HeaderBuffers { count, size };
+        let settings = GlobalSettings {
+            client_header_buffer: first_buffer,
+            large_client_header_buffers,
+            ..GlobalSettings::default()
+        };
+        let limits = HeadLimits::of(&settings);
+        let begin = "GET / HTTP/1.1\r\nHost: a\r\n";
+        let scan = |length: usize| {
+            let line = format!("X: {}\r\n", "x".repeat(507));
+            let mut head = begin.to_owned() + &line.repeat((length - begin.len()) / line.len() - 1);
+            let rest = length - head.len() - "X: \r\n\r\n".len();
+            head += &format!("X: {}\r\n\r\n", "x".repeat(rest));
+            Scanner::default().scan(head.as_bytes(), &limits)
+        };
+        let most = first_buffer + count * size;
+        assert_eq!(scan(most), Ok(Some(most)), "{first_buffer} + {count} * {size}");
+        assert_eq!(scan(most + 1), Err(Fault::TOO_LARGE), "{first_buffer} + {count} * {size}");
     }
 }
 
@@ -256,8 +283,8 @@ fn sizes() {
         let left = length - head.len() - "X: \r\n\r\n".len();
         head + "X: " + &"a".repeat(left) + "\r\n\r\n"
     };
-    assert_eq!(status(&head(32 * 1024)), 200);
-    assert_eq!(status(&head(32 * 1024 + 1)), 431);
+    assert_eq!(status(&head(33 * 1024)), 200);
+    assert_eq!(status(&head(33 * 1024 + 1)), 431);
     let unfinished = &head(48 * 1024)[..40 * 1024];
     assert_eq!(status(unfinished), 431);
     let fields = |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(count - 1));
