@@ -413,7 +413,8 @@ pub(crate) async fn refuse(
     let (mut exchange, answer) =
         Exchange::refuse(PublishedSnapshot::take(&worker.state), info, request_line, length, status);
     exchange.log_answer(&answer);
-    let sent = answer::send(&answer, false, downstream, &mut Alarm::default()).await;
+    let bare = request_line.starts_with(b"HEAD ");
+    let sent = answer::send(&answer, bare, downstream, &mut Alarm::default()).await;
     let (bytes_sent, body_sent) = downstream.sent();
     exchange.end(ExchangeOutcome {
         status: sent.is_ok().then_some(answer.status),

@@ -263,3 +263,33 @@ fn a_client_that_goes_away_in_the_middle_of_a_head_is_no_error() {
     assert_eq!(Connection::plain(gateway.http).get(HOST, "/").status, 200);
     assert!(!gateway.program_log().join("\n").contains("ERROR"));
 }
+
+#[test]
+fn a_refused_head_request_gets_no_body() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend);
+    let good = format!("Host: {HOST}\r\n\r\n");
+    let long = "x".repeat(9000);
+    for (address, rest, status) in [
+        (gateway.http, "/ HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        (gateway.http, format!("/ HTTP/1.1\r\nno colon\r\n{good}"), "400"),
+        (gateway.http, format!("/{long} HTTP/1.1\r\n{good}"), "414"),
+        (gateway.http, format!("/ HTTP/1.1\r\nX: {long}\r\n{good}"), "400"),
+        (gateway.https, format!("/ HTTP/1.1\r\n{good}"), "400"),
+    ] {
+        let [head, get] = ["HEAD", "GET"].map(|method| {
+            let mut connection = Connection::plain(address);
+            connection.send(format!("{method} {rest}"));
+            String::from_utf8_lossy(&connection.rest()).into_owned()
+        });
+        let (get_head, page) = get.split_once("\r\n\r\n").unwrap();
+        let (head, body) = head.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
+        assert_eq!((body, page.is_empty()), ("", false), "{head}");
+        let length =
+            |head: &str| head.lines().find(|line| line.starts_with("Content-Length")).map(str::to_owned);
+        assert_eq!(length(head), length(get_head), "{head}");
+    }
+    let line = gateway.await_access("HEAD / HTTP/1.1");
+    assert!(line.contains("\" 400 0 "), "{line}");
+}
