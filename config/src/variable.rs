@@ -249,7 +249,7 @@ variables! {
         ProxyProtocolPort: "proxy_protocol_port" = Connection, Integer, Gateway, "The client's port in that header.";
         ProxyProtocolServerAddr: "proxy_protocol_server_addr" = Connection, Address, Gateway, "The destination address in that header.";
         ProxyProtocolServerPort: "proxy_protocol_server_port" = Connection, Integer, Gateway, "The destination port in that header.";
-        ProxyUpstreamName: "proxy_upstream_name" | "proxy_host" = Request, Text, Rule, "`namespace-service-port`.";
+        ProxyUpstreamName: "proxy_upstream_name" | "proxy_host" = Request, Text, Rule, "`namespace-service-port`; `upstream-default-backend` if the program's default backend serves the request.";
         RealIpRemoteAddr: "realip_remote_addr" = Connection, Address, Gateway, "The address of the connection's peer.";
         RealIpRemotePort: "realip_remote_port" | "remote_port" = Connection, Integer, Gateway, "Its port.";
         RemoteAddr: "remote_addr" | "the_real_ip" | "binary_remote_addr" = Request, Address, Gateway, "The client's address, always as text.";

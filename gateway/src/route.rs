@@ -30,6 +30,9 @@ use crate::router::RouterError;
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
 use crate::upstream::tls::EndpointTls;
 
+/// The name of the program's default backend, as in ingress-nginx.
+pub const DEFAULT_BACKEND: &str = "upstream-default-backend";
+
 /// The compiled form of one rule.
 #[derive(Debug)]
 pub struct Route {
@@ -91,8 +94,8 @@ impl RouteAction {
 pub struct RouteBackend {
     /// The destination of requests.
     pub to: Destination,
-    /// `namespace-service-port`: `$proxy_upstream_name` in the access log; empty if there is no
-    /// Service.
+    /// `namespace-service-port`, or [`DEFAULT_BACKEND`]: `$proxy_upstream_name` in the access log;
+    /// empty if there is no Service.
     pub name: Box<str>,
     /// `$proxy_alternative_upstream_name`: the name of the canary, if this is one.
     pub alternative: Box<str>,
@@ -261,12 +264,10 @@ impl RouteBackend {
     /// Returns a substitute backend: the program's default backend (without a Service) or that of a
     /// rule.
     pub fn substitute(pool: Arc<Pool>, service: Option<&ServiceRef>) -> Self {
-        let name = service.map(ToString::to_string);
-        let name =
-            name.map_or("upstream-default-backend".to_owned(), |name| crate::variable::log_name(&name));
+        let name = service.map(|service| crate::variable::log_name(&service.to_string()).into());
         Self {
             to: Destination::Pool(pool),
-            name: name.into(),
+            name: name.unwrap_or_else(|| DEFAULT_BACKEND.into()),
             alternative: "".into(),
             service: service.cloned(),
             meters: None,

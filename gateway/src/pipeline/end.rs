@@ -18,7 +18,7 @@ use crate::otel::{LoggedLine, shortened_line};
 use crate::policy::access_log::LineChoice;
 use crate::policy::forwarded;
 use crate::policy::template::TemplateContext;
-use crate::route::{Route, RouteBackend};
+use crate::route::{DEFAULT_BACKEND, Route, RouteBackend};
 use crate::telemetry::{LogFormat, LogLine, RequestSample, TargetMeters};
 use crate::variable::{HeadValues, RequestRecord, UpstreamAttempt, basic_user};
 
@@ -222,7 +222,11 @@ impl Exchange {
             version: self.version,
             authority: self.authority.to_str().unwrap_or_default(),
             request_length: self.head_length as u64,
-            upstream: self.named_backend().map_or("", |backend| &backend.name),
+            upstream: match self.named_backend() {
+                Some(backend) => &backend.name,
+                None if self.is_without_rule => DEFAULT_BACKEND,
+                None => "",
+            },
             alternative: self.backend.as_ref().map_or("", |backend| &backend.alternative),
             attempts,
             cache_status: self.cache_status,

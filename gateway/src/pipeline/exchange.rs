@@ -66,6 +66,9 @@ pub struct Exchange {
     pub(super) trace: Option<Box<TraceState>>,
     /// `None` when no reader of live requests follows the request.
     pub(super) observed: Option<Box<ObservedRequest>>,
+    /// Whether no rule of an object matches the request, which the program's default backend then
+    /// serves.
+    pub(super) is_without_rule: bool,
     /// The rule that matched.
     pub(super) route: Option<SnapshotPart<Route>>,
     /// The backend, once it is chosen.
@@ -193,6 +196,7 @@ impl Exchange {
             is_logged_anyway: true,
             trace: None,
             observed: None,
+            is_without_rule: false,
             route: None,
             backend: None,
             undefined_host: None,

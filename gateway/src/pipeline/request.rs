@@ -155,7 +155,9 @@ impl Exchange {
             headers: head.headers,
             query: head.query(),
         };
-        match self.find(&host, &view) {
+        let found = self.find(&host, &view);
+        self.is_without_rule = !matches!(found, Found::Route(_));
+        match found {
             Found::Route(route) => {
                 self.route = Some(route.clone());
                 if !route.policies.unlogged {

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 
 use super::backends::CanaryBackends;
 use super::{
-    Backends, CompiledPolicies, Destination, HostNames, Route, RouteAction, RouteBackend, RouteError, Sticky,
-    labels,
+    Backends, CompiledPolicies, DEFAULT_BACKEND, Destination, HostNames, Route, RouteAction, RouteBackend,
+    RouteError, Sticky, labels,
 };
 use crate::firewall::Configurations;
 use crate::policy::canary::Canaries;
@@ -174,8 +174,11 @@ impl Compiler<'_> {
         };
         Ok(RouteBackend {
             sticky: rule.policies.affinity.is_some().then(|| Sticky::new(pool, &name)),
+            name: match &to {
+                Destination::Default => DEFAULT_BACKEND.into(),
+                Destination::Pool(_) | Destination::Invalid(_) => crate::variable::log_name(&name).into(),
+            },
             to,
-            name: crate::variable::log_name(&name).into(),
             alternative: "".into(),
             service: service.cloned(),
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),

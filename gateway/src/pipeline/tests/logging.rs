@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, StatusCode};
-use sluice_config::{Action, Change, Delta, HostName, HostPattern, LogFilter, SampledShare, StatusRange};
+use sluice_config::{
+    Action, Backend, Change, Delta, Deny, HostName, HostPattern, LogFilter, Policies, Rule, SampledShare,
+    StatusRange,
+};
 
 use super::fixture::*;
 use crate::pipeline::Originator;
@@ -119,6 +122,39 @@ fn requests_for_unknown_hosts_are_not_logged_by_default() {
     plane.tune(|settings| settings.access_log.enabled = false);
     plane.answer(&Request::get("c.example", "/c"));
     assert_eq!(plane.lines().len(), 2);
+}
+
+fn upstream_names(plane: &Plane, requests: &[(&'static str, &'static str)]) -> Vec<String> {
+    let before = plane.lines().len();
+    for (host, target) in requests {
+        plane.begin(&Request::get(host, target)).0.end(outcome(200));
+    }
+    let names = |line: &String| line.split(['[', ']']).nth(3).map(str::to_owned);
+    plane.lines()[before..].iter().filter_map(names).collect()
+}
+
+#[test]
+fn the_name_of_the_default_backend_is_known_before_it_is_chosen() {
+    let mut plane = Plane::simple(&[1]);
+    let to_default = || Action::Forward([weighted(1, Backend::Default)].into());
+    let closed = Deny { status: 403, reason: "test".into() };
+    let policies = Policies { deny: Some(closed), ..Policies::default() };
+    let closed = Rule { policies: policies.into(), ..rule("/closed", to_default()) };
+    plane.host(exact("c.example"), false, vec![rule("/", to_default()), closed]);
+    let names = upstream_names(&plane, &[("c.example", "/"), ("c.example", "/closed")]);
+    assert_eq!(names, ["upstream-default-backend"; 2]);
+}
+
+#[test]
+fn a_request_without_a_rule_names_the_default_upstream() {
+    let mut plane = Plane::simple(&[1]);
+    plane.tune(|settings| settings.access_log.default_backend = true);
+    let redirect = Action::RedirectToHost(HostName::new("a.example"));
+    plane.host(exact("c.example"), false, vec![rule("/c", redirect)]);
+    let requests =
+        [("c.example", "/elsewhere"), ("unknown.example", "/"), ("c.example", "/c"), ("a.example", "/%")];
+    let names = upstream_names(&plane, &requests);
+    assert_eq!(names, ["upstream-default-backend", "upstream-default-backend", "", ""]);
 }
 
 #[test]
