@@ -41,7 +41,7 @@ impl FastCgiRequest<'_> {
         match name {
             "args" | "query_string" => self.query.unwrap_or_default().as_bytes(),
             "fastcgi_script_name" => self.script_name,
-            "is_args" if self.query.is_some() => b"?",
+            "is_args" if self.query.is_some_and(|query| !query.is_empty()) => b"?",
             "remote_user" => self.user,
             _ => b"",
         }
@@ -127,6 +127,18 @@ mod tests {
         assert_eq!(&*with.script_name(b"/blog/"), b"/blog/index.php");
         assert_eq!(&*with.script_name(b"/blog/a.php"), b"/blog/a.php");
         assert_eq!(&*without.script_name(b"/blog/"), b"/blog/");
+    }
+
+    #[test]
+    fn a_lone_question_mark_is_no_query_for_variables() {
+        let params = params(&[("IS_ARGS", group("is_args"))]);
+        for (query, value) in [(None, ""), (Some(""), ""), (Some("a"), "?")] {
+            let request = FastCgiRequest { script_name: b"/", query, user: b"" };
+            with_context(|context| {
+                let filled: Vec<_> = params.fill(context, &request).collect();
+                assert_eq!(filled, [(&b"IS_ARGS"[..], value.as_bytes().to_vec())], "{query:?}");
+            });
+        }
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl HeadValue {
         let HeadValues { head, path, query, received, access_scheme, access_host, client, user } = values;
         let line = received.unwrap_or(ReceivedLine { method: head.method, target: head.target });
         match self {
-            Self::Args => escape(mode, (*query)?.as_bytes(), out),
+            Self::Args => escape(mode, query.filter(|query| !query.is_empty())?.as_bytes(), out),
             Self::BestHttpHost => escape(mode, access_host.as_bytes(), out),
             Self::ConnectionUpgrade => {
                 let upgrades = head.headers.first(&UPGRADE).is_some_and(|value| !value.is_empty());
@@ -121,7 +121,9 @@ impl HeadValue {
             }
             Self::HttpHost if head.authority.is_empty() => return None,
             Self::HttpHost => escape(mode, head.authority.as_bytes(), out),
-            Self::IsArgs => out.extend_from_slice(query.map_or(b"", |_| b"?")),
+            // As in nginx, a question mark without a query is none.
+            Self::IsArgs if query.is_none_or(str::is_empty) => {}
+            Self::IsArgs => out.push(b'?'),
             Self::PassAccessScheme => escape(mode, access_scheme, out),
             Self::RemoteUser => escape(mode, &user(head.headers).filter(|user| !user.is_empty())?, out),
             Self::Request => {

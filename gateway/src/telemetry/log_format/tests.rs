@@ -320,3 +320,27 @@ fn values<'h>(head: &'h RequestHead<'h>, path: &'h str, access_scheme: &'h [u8])
         user: basic_user,
     }
 }
+
+#[test]
+fn a_lone_question_mark_is_no_query_for_variables() {
+    let connection = connection(false);
+    let headers = headers(&[]);
+    for (target, args, is_args) in [("/a", "-", ""), ("/a?", "-", ""), ("/a?b", "b", "?")] {
+        let head = RequestHead {
+            method: &Method::GET,
+            target,
+            received: None,
+            authority: "shop.example",
+            version: Version::HTTP_11,
+            headers: &headers,
+            length: 0,
+        };
+        for (variable, text) in [(Variable::Args, args), (Variable::IsArgs, is_args)] {
+            let format = of(variable, LogEscape::Hex);
+            let line = format.request(&values(&head, "/a", b"http"), |_, _| {});
+            let mut out = Vec::new();
+            format.write(&line, &refused(&connection), &mut out);
+            assert_eq!(str::from_utf8(&out).unwrap(), format!("<{text}>\n"), "{target}");
+        }
+    }
+}
