@@ -73,9 +73,9 @@ impl Exchange {
                 && route.policies.satisfy == Satisfy::All
                 && !is_exempt(route, input.compiled_settings)
         };
-        let mut values = HeadValues { received: None, ..self.head_values(head, Some(input.path)) };
+        let mut values = HeadValues { received: None, ..self.head_values(head, Some(input.path.as_bytes())) };
         if let Some(uri) = self.assigned().and_then(|assigned| assigned.uri.as_ref()) {
-            values.path = Some(&uri.path);
+            values.path = Some(uri.path.as_bytes());
             values.query = uri.query();
         }
         if route.is_some_and(checks_digest) {

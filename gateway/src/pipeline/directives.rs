@@ -359,7 +359,7 @@ impl Exchange {
     ) -> TemplateContext<'f> {
         let context = self.template_context(Some(route), input);
         let head = match &assigned.uri {
-            Some(uri) => HeadValues { path: Some(&uri.path), query: uri.query(), ..context.head },
+            Some(uri) => HeadValues { path: Some(uri.path.as_bytes()), query: uri.query(), ..context.head },
             None => context.head,
         };
         TemplateContext { assigned: Some(assigned), head, ..context }

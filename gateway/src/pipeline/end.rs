@@ -150,7 +150,7 @@ impl Exchange {
         time: Duration,
     ) {
         let Some(format) = self.log_format() else { return };
-        let path = own_call.subrequest.target.as_str().split('?').next();
+        let path = own_call.subrequest.target.as_str().split('?').next().map(str::as_bytes);
         let mut line = self.with_own_steps(|| self.begin_line(format, head, path));
         let status = match reply {
             Reply::Response(response) => {
@@ -182,7 +182,7 @@ impl Exchange {
         &self,
         format: &LogFormat,
         head: &RequestHead<'_>,
-        path: Option<&str>,
+        path: Option<&[u8]>,
     ) -> LogLine {
         let values = self.head_values(head, path);
         let computed = &self.compiled_settings().computed;
@@ -199,7 +199,11 @@ impl Exchange {
     }
 
     /// What variables say of the head.
-    pub(super) fn head_values<'h>(&self, head: &'h RequestHead<'h>, path: Option<&'h str>) -> HeadValues<'h> {
+    pub(super) fn head_values<'h>(
+        &self,
+        head: &'h RequestHead<'h>,
+        path: Option<&'h [u8]>,
+    ) -> HeadValues<'h> {
         HeadValues {
             head,
             path,

@@ -20,7 +20,7 @@ use crate::message::target;
 use crate::policy::fastcgi::{FastCgi, FastCgiParams, FastCgiRequest};
 use crate::policy::template::TemplateContext;
 use crate::route::Route;
-use crate::router::{normal_bytes, normalise};
+use crate::router::normal_bytes;
 use crate::variable::HeadValues;
 
 impl Exchange {
@@ -71,7 +71,7 @@ impl Exchange {
             }
         });
         if let Some(rule) = rule {
-            self.push_of_rule(rule, head, path, &request, &mut params);
+            self.push_of_rule(rule, head, &uri, &request, &mut params);
         }
         params.push_fields(&head.fields, |name| rule.is_some_and(|rule| rule.has(name)));
         params
@@ -129,17 +129,17 @@ impl Exchange {
         &self,
         rule: &FastCgiParams,
         head: &Head,
-        path: &str,
+        uri: &[u8],
         request: &FastCgiRequest<'_>,
         params: &mut Params,
     ) {
-        let (view, path) = (request::view(head), normalise(path).unwrap_or(Cow::Borrowed("/")));
+        let (view, path) = (request::view(head), String::from_utf8_lossy(uri));
         let input =
             StageInput { head: &view, path: &path, compiled_settings: &self.snapshot.compiled_settings };
         let route = self.route.as_deref();
         // The path is that of the endpoint, whatever a program has rewritten.
         let context = self.template_context(route, &input);
-        let head = HeadValues { path: Some(&path), query: view.query(), ..context.head };
+        let head = HeadValues { path: Some(uri), query: view.query(), ..context.head };
         let context = TemplateContext { head, ..context };
         for (name, value) in rule.fill(&context, request) {
             params.push(name, &value);

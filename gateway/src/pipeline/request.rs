@@ -21,7 +21,7 @@ use crate::message::target;
 use crate::policy::forwarded::{self, Client};
 use crate::policy::{early_data, hops};
 use crate::route::{Route, RouteBackend};
-use crate::router::{RequestView, host_of, normalise};
+use crate::router::{RequestView, host_of, normal_bytes, normalise};
 use crate::state::compiled_settings::UnmatchedRule;
 use crate::state::snapshot::{PublishedSnapshot, SnapshotPart};
 use crate::state::step_limits::StepLimitReport;
@@ -341,7 +341,12 @@ impl Exchange {
         if self.compiled_settings().log.skips(head.received_target()) && !is_limit_reached() {
             return;
         }
-        self.open_line(|exchange, format| exchange.begin_line(format, head, path));
+        self.open_line(|exchange, format| {
+            // Matching has replaced bytes that are not UTF-8.
+            let exact = path.filter(|path| path.contains(char::REPLACEMENT_CHARACTER));
+            let exact = exact.and_then(|_| normal_bytes(head.path()).ok());
+            exchange.begin_line(format, head, exact.as_deref().or(path.map(str::as_bytes)))
+        });
     }
 }
 

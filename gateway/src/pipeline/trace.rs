@@ -78,7 +78,7 @@ impl Exchange {
                 user_agent: user_agent.as_deref().map(shortened),
                 name: self
                     .span_name(route)
-                    .map(|SpanName(name)| self.begin_line(name, head, Some(path)))
+                    .map(|SpanName(name)| self.begin_line(name, head, Some(path.as_bytes())))
                     .unwrap_or_default(),
             }
         });

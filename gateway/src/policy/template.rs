@@ -302,7 +302,7 @@ pub(super) mod tests {
             },
             head: HeadValues {
                 head: &head,
-                path: Some("/a b/c"),
+                path: Some(b"/a b/c"),
                 query: head.query(),
                 received: head.received,
                 access_scheme: b"https",

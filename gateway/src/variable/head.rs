@@ -55,8 +55,8 @@ pub enum HeadValue {
 pub struct HeadValues<'a> {
     /// The head.
     pub head: &'a RequestHead<'a>,
-    /// The normalised path, if the target has one.
-    pub path: Option<&'a str>,
+    /// The normalised path, if the target has one. Decoded bytes need not be UTF-8.
+    pub path: Option<&'a [u8]>,
     /// The query in effect: that of the target, or that of a rewrite.
     pub query: Option<&'a str>,
     /// The request line of `$request` and `$request_uri`, if it is not that of the head.
@@ -134,7 +134,7 @@ impl HeadValue {
                 out.extend_from_slice(protocol(head.version));
             }
             Self::RequestUri => escape(mode, line.target.as_bytes(), out),
-            Self::Uri => escape(mode, (*path)?.as_bytes(), out),
+            Self::Uri => escape(mode, (*path)?, out),
             Self::Field(name) => return write_field(head.headers, name, mode, out),
             Self::Cookie(name) => escape(mode, parts::cookie(head.headers, name)?, out),
             Self::Argument(name) => escape(mode, parts::argument((*query)?, name)?.as_bytes(), out),

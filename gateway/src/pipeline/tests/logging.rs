@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, StatusCode};
 use sluice_config::{
-    Action, Backend, Change, Delta, Deny, HostName, HostPattern, LogFilter, Policies, Rule, SampledShare,
-    StatusRange,
+    Action, Backend, Change, Delta, Deny, HostName, HostPattern, LogEscape, LogFilter, Piece, Policies, Rule,
+    SampledShare, StatusRange, Variable,
 };
 
 use super::fixture::*;
@@ -155,6 +155,19 @@ fn a_request_without_a_rule_names_the_default_upstream() {
         [("c.example", "/elsewhere"), ("unknown.example", "/"), ("c.example", "/c"), ("a.example", "/%")];
     let names = upstream_names(&plane, &requests);
     assert_eq!(names, ["upstream-default-backend", "upstream-default-backend", "", ""]);
+}
+
+#[test]
+fn uri_keeps_bytes_that_are_not_utf8() {
+    let mut plane = Plane::simple(&[1]);
+    plane.tune(|settings| {
+        let pieces = [Piece::Text("[]".into()), Piece::Variable(Variable::Uri)].into();
+        settings.access_log.format = sluice_config::LogFormat { pieces, escape: LogEscape::Hex };
+    });
+    for target in ["/a%ff%C3%A9/./b", "/%EF%BF%BD"] {
+        plane.forward(&Request::get("a.example", target)).end(outcome(200));
+    }
+    assert_eq!(plane.lines(), [r"[T]/a\xFF\xC3\xA9/b", r"[T]/\xEF\xBF\xBD"]);
 }
 
 #[test]

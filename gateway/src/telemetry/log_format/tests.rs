@@ -311,7 +311,7 @@ fn every_variable_has_its_words() {
 fn values<'h>(head: &'h RequestHead<'h>, path: &'h str, access_scheme: &'h [u8]) -> HeadValues<'h> {
     HeadValues {
         head,
-        path: Some(path),
+        path: Some(path.as_bytes()),
         query: head.query(),
         received: head.received,
         access_scheme,
