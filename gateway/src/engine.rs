@@ -329,6 +329,9 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
             (staged, exchange, forwarded) = forward(worker, staged, alarm, exchange, head, counts).await;
             staged.finish_copy();
             let forwarded = deliver(&mut staged, alarm, &mut exchange, forwarded, counts.status).await;
+            if let Some(fields) = staged.sent_fields() {
+                exchange.log_sent(fields);
+            }
             match inspection {
                 Some(inspection) => inspection.end(&exchange, forwarded),
                 None => forwarded,

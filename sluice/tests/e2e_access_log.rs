@@ -54,6 +54,45 @@ fn an_own_answer_logs_its_content_length() {
 }
 
 #[test]
+fn a_compressed_response_is_logged_with_the_fields_that_the_client_got() {
+    let backend = Backend::with("shop", |request| {
+        let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let fields = vec![field("Content-Type", "text/html"), field("ETag", "\"v1\"")];
+        let length = if request.start.contains("/small") { 10 } else { 1000 };
+        Reply::Answer(200, fields, "x".repeat(length))
+    });
+    let names = ["content-length", "transfer-encoding", "content-encoding", "etag", "vary"];
+    let format = |name: &&str| format!("$sent_http_{}", name.replace('-', "_"));
+    let format = "$uri ".to_owned() + &names.iter().map(format).collect::<Vec<_>>().join("|");
+    let ingress = Ingress::new("replaced")
+        .path("replaced.example", "/", "shop")
+        .annotation("configuration-snippet", "sub_filter x yy;");
+    let keys = [
+        ("log-format-upstream", &*format),
+        ("log-format-escape-none", "true"),
+        ("use-gzip", "true"),
+        ("allow-snippet-annotations", "true"),
+        ("annotations-risk-level", "Critical"),
+    ];
+    let objects = site("shop", HOST, &[&backend]) + &ingress.text() + &config_map(NAME, &keys);
+    let gateway = Gateway::with(&Folder::with(objects), &["--configmap", NAME]);
+    for (host, path, coding, method, is_chunked) in [
+        (HOST, "/page", "gzip", "GET", true),
+        (HOST, "/head", "gzip", "HEAD", false),
+        (HOST, "/small", "gzip", "GET", false),
+        (HOST, "/plain", "identity", "GET", false),
+        ("replaced.example", "/replaced", "identity", "GET", true),
+    ] {
+        let fields = [("Accept-Encoding", coding)];
+        let response = Connection::plain(gateway.http).request(method, host, path, &fields, "");
+        let got = names.map(|name| response.header(name).unwrap_or_default()).join("|");
+        assert_eq!(gateway.await_access(&format!("{path} ")), format!("{path} {got}"));
+        assert_eq!(got.contains("|chunked|"), is_chunked, "{got}");
+        assert_eq!(got.contains("|gzip|W/"), coding == "gzip" && path != "/small", "{got}");
+    }
+}
+
+#[test]
 fn every_attempt_is_listed() {
     let mut dead = Backend::echo("dead");
     dead.stop();

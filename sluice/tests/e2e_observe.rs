@@ -11,7 +11,7 @@ use sluice_testing::program;
 
 use crate::harness::gateway::run;
 use crate::harness::manifest::service_with;
-use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, get};
+use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map, get};
 
 const HOST: &str = "shop.example";
 
@@ -233,6 +233,25 @@ fn trace_next_prints_every_step_of_a_request() {
     let none = run_at(&gateway, &["trace-next", "--for", "1s"]);
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
     assert!(none.status.code() == Some(1) && said.contains("no such request ended within 1 s"), "{said}");
+}
+
+#[test]
+fn trace_next_shows_the_fields_of_a_compressed_response() {
+    let backend = Backend::with("shop", |_| {
+        let fields = vec![("Content-Type".to_owned(), "text/html".to_owned())];
+        Reply::Answer(200, fields, "x".repeat(1000))
+    });
+    let config = config_map("ingress-nginx/controller", &[("use-gzip", "true")]);
+    let objects = Ingress::new("shop").path(HOST, "/", "shop").text() + &service_with("shop", &[&backend]);
+    let folder = Folder::with(objects + &config);
+    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    let reader = read(&gateway, &["trace-next"]);
+    Connection::plain(gateway.http).request("GET", HOST, "/", &[("Accept-Encoding", "gzip")], "");
+    let shown = text(&reader.end()).to_lowercase();
+    let (_, answer) = shown.split_once("\nanswered with 200 ").unwrap();
+    for (field, is_shown) in [("content-encoding: gzip", true), ("vary: ", true), ("content-length", false)] {
+        assert_eq!(answer.contains(&format!("\n  {field}")), is_shown, "{field}: {shown}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::io::budget::Reservation;
 use crate::io::failure::FailureKind;
 use crate::message::field_list::FieldList;
 use crate::message::framing::Framing;
-use crate::message::response::Response;
+use crate::message::response::{Delivery, Response};
 
 /// Bytes that one response may compress before other tasks of the worker run: one read.
 const TURN: usize = 64 * 1024;
@@ -28,6 +28,10 @@ pub(crate) struct Compressor {
     compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
     /// The head describes a body that does not follow.
     is_head: bool,
+    /// The log needs the fields that the client gets.
+    keeps_fields: bool,
+    /// Those fields.
+    sent_fields: Option<FieldList>,
     running: Option<Running>,
     /// Bytes changed since the task last yielded.
     worked: usize,
@@ -52,8 +56,14 @@ impl Compressor {
         substitution: Option<Substitution>,
         compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
         is_head: bool,
+        keeps_fields: bool,
     ) -> Self {
-        Self { substitution, compression, is_head, running: None, worked: 0 }
+        Self { substitution, compression, is_head, keeps_fields, sent_fields: None, running: None, worked: 0 }
+    }
+
+    /// The fields of the response that the client got, if they are kept.
+    pub(crate) fn sent_fields(&self) -> Option<&FieldList> {
+        self.sent_fields.as_ref()
     }
 
     /// Returns whether a response is being changed.
@@ -94,7 +104,7 @@ impl Compressor {
                 CompressionChoice::Never | CompressionChoice::NotHere => None,
             };
             change_head(&mut response.fields, stream.as_ref(), coding);
-            return to.respond(cx, response, bytes);
+            return self.begin(response, |response| to.respond(cx, response, bytes));
         }
         if let CompressionChoice::Compress(coding, level) = choice {
             self.running = Running::compressing(coding, level, response.framing.left());
@@ -103,21 +113,39 @@ impl Compressor {
             self.running.get_or_insert_with(Running::plain).substitution = stream;
         }
         if self.running.is_none() {
-            return to.respond(cx, response, bytes);
+            return self.begin(response, |response| to.respond(cx, response, bytes));
         }
         let passed = self.read(response, bytes)?;
-        let Some(running) = &mut self.running else { return Ok(passed) };
+        let Some(mut running) = self.running.take() else { return Ok(passed) };
         let coding = match &running.output {
             Output::Encoded(encoder) => Some(encoder.coding()),
             Output::Plain(_) => None,
         };
         change_head(&mut response.fields, running.substitution.as_ref(), coding);
         let whole = response.framing.is_done();
-        plain(response, whole, |response| to.respond(cx, response, running.output.bytes()))?;
+        self.begin(response, |response| {
+            plain(response, whole, |response| to.respond(cx, response, running.output.bytes()))
+        })?;
         running.output.bytes().clear();
-        if whole {
-            self.running = None;
-            to.end(cx, response, None)?;
+        match whole {
+            true => to.end(cx, response, None)?,
+            false => self.running = Some(running),
+        }
+        Ok(passed)
+    }
+
+    /// Begins the response with `respond`, and keeps the fields that the client gets.
+    fn begin(
+        &mut self,
+        response: &mut Response,
+        respond: impl FnOnce(&mut Response) -> Result<Passed, FailureKind>,
+    ) -> Result<Passed, FailureKind> {
+        self.sent_fields = self.keeps_fields.then(|| response.fields.clone());
+        let passed = respond(response)?;
+        if response.delivery == Delivery::Chunked
+            && let Some(fields) = &mut self.sent_fields
+        {
+            fields.push_line(b"transfer-encoding", b"chunked");
         }
         Ok(passed)
     }

@@ -56,6 +56,8 @@ pub(crate) struct BodyPlan {
     pub(crate) compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
     /// The method is HEAD: the response describes the body of the response to GET and has none.
     pub(crate) is_head: bool,
+    /// The log needs the fields of the response that the client gets.
+    pub(crate) keeps_fields: bool,
     /// Bytes of the response per second, and bytes before the limit applies.
     pub(crate) rate: Option<(u64, u64)>,
     /// The request is copied to a mirror.

@@ -29,6 +29,7 @@ use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadlines;
 use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
+use crate::message::field_list::FieldList;
 use crate::message::fields::FieldsMut;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
@@ -55,8 +56,8 @@ pub(crate) struct Staged<D> {
 impl<D: Downstream> Staged<D> {
     /// Creates the stages of `plan`. `framing` is that of the request body.
     pub(crate) fn new(inner: Box<D>, plan: BodyPlan, framing: Framing, disk: &Arc<Disk>) -> Self {
-        let BodyPlan { limit, buffer, response_buffering, substitution, compression, is_head, rate, .. } =
-            plan;
+        let BodyPlan { limit, buffer, response_buffering, substitution, compression, rate, .. } = plan;
+        let (is_head, keeps_fields) = (plan.is_head, plan.keeps_fields);
         let changes_response = substitution.is_some() || compression.is_some();
         Self {
             inner,
@@ -68,7 +69,8 @@ impl<D: Downstream> Staged<D> {
             response_buffer: response_buffering
                 .map(|settings| Box::new(ResponseBuffer::new(&settings, disk.clone()))),
             flushed: false,
-            compressor: changes_response.then(|| Compressor::new(substitution, compression, is_head)),
+            compressor: changes_response
+                .then(|| Compressor::new(substitution, compression, is_head, keeps_fields)),
             rate: rate.map(|(bytes, after)| ResponseRate::new(bytes, after)),
         }
     }
@@ -123,6 +125,12 @@ impl<D: Downstream> Staged<D> {
                 Poll::Ready(Err(_)) | Poll::Pending => return,
             }
         }
+    }
+
+    /// The fields of the response that the client got, if a stage may have changed them and the
+    /// plan keeps them.
+    pub(crate) fn sent_fields(&self) -> Option<&FieldList> {
+        self.compressor.as_ref()?.sent_fields()
     }
 
     /// The client side without stages.

@@ -95,6 +95,7 @@ impl Exchange {
             substitution: self.substitution(),
             compression: compression.map(|rules| (rules.clone(), rules.wanted(self.version, head))),
             is_head,
+            keeps_fields: self.needs_sent_fields(),
             rate: (rate > 0).then_some((rate, after)),
             mirror: self.mirror().is_some(),
             holds_response: self.inspects_response(),

@@ -273,8 +273,17 @@ impl Exchange {
         self.log_response(|format, line| format.upstream(line, fields));
     }
 
+    /// Returns whether the log format, the name of the span or a reader needs the fields of the
+    /// client's response.
+    pub(super) fn needs_sent_fields(&self) -> bool {
+        let format = self.snapshot.compiled_settings.log.format.as_ref();
+        self.line.is_some() && format.is_some_and(LogFormat::needs_response)
+            || self.names_span_by_response()
+            || self.observed.as_ref().is_some_and(|observed| observed.has_steps())
+    }
+
     /// Saves the fields of the client's response that the log format and readers need.
-    pub(super) fn log_sent(&mut self, fields: &impl Fields) {
+    pub(crate) fn log_sent(&mut self, fields: &impl Fields) {
         self.note_response(fields);
         self.log_response(|format, line| format.sent(line, fields));
     }

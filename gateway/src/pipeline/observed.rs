@@ -48,6 +48,13 @@ struct ObservedSteps {
     response: FieldLines,
 }
 
+impl ObservedRequest {
+    /// Returns whether a reader needs the steps.
+    pub(super) fn has_steps(&self) -> bool {
+        self.steps.is_some()
+    }
+}
+
 impl Exchange {
     /// Follows the request if a reader wants it. `head` is `None` if it could not be read.
     pub(super) fn observe(&mut self, head: Option<&RequestHead<'_>>) {

@@ -93,14 +93,23 @@ impl Exchange {
 
     /// Saves the fields of a response that the name of the span needs.
     pub(super) fn name_response(&mut self, put: impl Fn(&LogFormat, &mut LogLine)) {
+        if !self.names_span_by_response() {
+            return;
+        }
         let Some(mut trace) = self.trace.take() else { return };
         if let Some(recorded) = &mut trace.recorded
             && let Some(SpanName(name)) = self.span_name(self.route.as_deref())
-            && name.needs_response()
         {
             put(name, &mut recorded.name);
         }
         self.trace = Some(trace);
+    }
+
+    /// Returns whether the name of the span needs fields of a response.
+    pub(super) fn names_span_by_response(&self) -> bool {
+        let is_recorded = self.trace.as_ref().is_some_and(|trace| trace.recorded.is_some());
+        let name = is_recorded.then(|| self.span_name(self.route.as_deref())).flatten();
+        name.is_some_and(|SpanName(name)| name.needs_response())
     }
 
     /// Begins the span of the current attempt, if spans are sent.
