@@ -17,7 +17,18 @@ pub struct ErrorPages {
     pub keeps_responses: Option<bool>,
     /// Backend for error pages, and for all requests while the rule has no endpoint. `None` is the
     /// program's default backend, which serves error pages only.
-    pub backend: Option<(PoolKey, ServiceRef)>,
+    pub backend: Option<ErrorBackend>,
+}
+
+/// The default backend of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ErrorBackend {
+    /// The Service.
+    pub service: ServiceRef,
+    /// Its pool for error pages, with plain HTTP.
+    pub pages: PoolKey,
+    /// Its pool for requests while the rule has no endpoint, with the protocol of the rule.
+    pub requests: PoolKey,
 }
 
 impl ErrorPages {

@@ -104,7 +104,7 @@ pub use digest::{DigestCredentials, DigestRealm};
 pub use directives::{Directives, Location, LocationBlock};
 pub use downstream_tls::{CipherSuites, DownstreamTls, TicketKey, TlsSessions};
 pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};
-pub use error_pages::ErrorPages;
+pub use error_pages::{ErrorBackend, ErrorPages};
 pub use expression::{Expression, ExtendedRegex, LookAhead};
 pub use external_auth::{AuthCache, AuthKeepAlive, Authorisation, ExternalAuth};
 pub use fastcgi::{DOCUMENT_ROOT, FastCgi};

@@ -32,7 +32,7 @@ const REFRESH: Duration = Duration::from_secs(3600);
 /// Allowed clock difference between machines.
 const SKEW: Duration = Duration::from_secs(300);
 /// Format version, incremented when files of earlier versions become unreadable.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Writes the configuration to a file as it changes. When dropped, it writes a last time and ends.
@@ -399,7 +399,7 @@ mod tests {
         assert!(field.contains("Sluice 9.8.7") && field.contains("delta.settings.allow_nobody"), "{field}");
         let deep = refused(|value| value["delta"]["endpoint_sets"][0]["Put"][1]["weight"] = 3.into());
         assert!(deep.contains("delta.endpoint_sets.0.Put.1.weight"), "{deep}");
-        assert!(refused(|value| value["format"] = 6.into()).contains("format 6 in place of 7"));
+        assert!(refused(|value| value["format"] = 7.into()).contains("format 7 in place of 8"));
         let variant = refused(|value| {
             value["delta"]["endpoint_sets"][0] = serde_json::json!({"Patch": ["secret"]});
         });

@@ -18,7 +18,7 @@ use sluice_config::{Code, HostName, Origin, Policies, ServiceRef};
 pub use backends::Backends;
 pub use compiled::CompiledPolicies;
 pub use compiler::Compiler;
-pub use error_pages::ErrorPages;
+pub use error_pages::{ErrorBackend, ErrorPages};
 
 use crate::policy::affinity::{self, Digits};
 use crate::policy::directives::AccessList;
@@ -263,7 +263,7 @@ impl RouteBackend {
 
     /// Returns a substitute backend: the program's default backend (without a Service) or that of a
     /// rule.
-    pub fn substitute(pool: Arc<Pool>, service: Option<&ServiceRef>) -> Self {
+    pub fn substitute(pool: Arc<Pool>, service: Option<&ServiceRef>, tls: Option<Arc<EndpointTls>>) -> Self {
         let name = service.map(|service| crate::variable::log_name(&service.to_string()).into());
         Self {
             to: Destination::Pool(pool),
@@ -272,7 +272,7 @@ impl RouteBackend {
             service: service.cloned(),
             meters: None,
             sticky: Some(Box::new(Sticky { digits: [b'0'; 32], sessions: None })),
-            tls: None,
+            tls,
         }
     }
 }

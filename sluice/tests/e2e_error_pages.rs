@@ -1,11 +1,12 @@
 //! Error pages from another backend (`custom-http-errors`, `default-backend`,
 //! `disable-proxy-intercept-errors`).
 
+use crate::harness::grpc::{GrpcBackend, GrpcClient, message};
 use crate::harness::h2::{self, run};
-use crate::harness::manifest::service_with;
+use crate::harness::manifest::{opaque_secret, service_with};
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, Reply, TestCertificate, await_until, config_map, get,
-    service,
+    Authority, Backend, Connection, Folder, Gateway, Ingress, Reply, TestCertificate, await_until,
+    config_map, get, service,
 };
 
 const HOST: &str = "shop.example";
@@ -177,6 +178,61 @@ fn the_default_backend_of_a_rule_gets_the_rewritten_request() {
     for (name, value) in [("Host", "inside.example"), ("Connection", "keep-alive"), ("X-Code", "503")] {
         assert_eq!(asked.header(name), Some(value), "{name}");
     }
+}
+
+#[test]
+fn the_default_backend_of_a_rule_is_reached_by_its_protocol() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let ingress = |protocol| {
+        ingress().annotation("default-backend", "own").annotation("backend-protocol", protocol).text()
+    };
+    let own = Backend::tls("own", ours.issue(&["inner.example"]).server_config());
+    let folder = Folder::with(service("shop") + &service_with("own", &[&own]) + &ingress("HTTPS"));
+    let gateway = Gateway::start(&folder);
+    let response = get(gateway.http, HOST, "/cart");
+    assert_eq!((response.status, response.backend()), (200, "own".to_owned()));
+
+    let verified = Ingress::new("verified")
+        .path("verified.example", "/", "shop")
+        .annotation("default-backend", "own")
+        .annotation("backend-protocol", "HTTPS")
+        .annotation("proxy-ssl-secret", "default/upstream")
+        .annotation("proxy-ssl-verify", "on")
+        .annotation("proxy-ssl-name", "$http_x_name");
+    folder.write("verified.yaml", verified.text());
+    let status = |name| {
+        let fields = [("X-Name", name)];
+        Connection::plain(gateway.http).request("GET", "verified.example", "/", &fields, "").status
+    };
+    for (authority, name, expected) in
+        [(&ours, "inner.example", 200), (&ours, "other.example", 502), (&theirs, "inner.example", 502)]
+    {
+        folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*authority.pem())]));
+        await_until("the endpoint to be verified", || status(name) == expected);
+    }
+
+    let grpc = GrpcBackend::plain();
+    let folder = Folder::with(service("shop") + &grpc.service("own") + &ingress("GRPC"));
+    let gateway = Gateway::start(&folder);
+    run(async {
+        let client = GrpcClient::plain(gateway.http, HOST).await;
+        let reply = client.unary("/echo/Unary", b"hello").await.unwrap();
+        assert_eq!((reply.http, reply.status(), &reply.body[..]), (200, Some("0"), &message(b"hello")[..]));
+    });
+    assert_eq!(grpc.seen()[0].headers["x-code"], "503");
+
+    // As in ingress-nginx, its error pages are requested with plain HTTP.
+    let certificate = TestCertificate::new(&["shop"]);
+    let shop = Backend::tls_with("shop", certificate.server_config(), |_| Reply::status(404));
+    let pages = errors("own");
+    let ingress = Ingress::new("shop")
+        .path(HOST, "/", "shop")
+        .annotation("default-backend", "own")
+        .annotation("custom-http-errors", "404")
+        .annotation("backend-protocol", "HTTPS");
+    let objects = ingress.text() + &service_with("shop", &[&shop]) + &service_with("own", &[&pages]);
+    let gateway = Gateway::start(&Folder::with(objects));
+    assert_eq!(get(gateway.http, HOST, "/404").text(), "page 404");
 }
 
 #[test]

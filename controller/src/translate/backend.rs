@@ -56,11 +56,12 @@ pub(crate) fn endpoints(service: &Service, port: &ServicePort) -> EndpointSetKey
     }
 }
 
-/// Returns the first port of a Service, with HTTP, for replacement backends, which name no port.
-/// For an ExternalName Service it is the `targetPort` of that port, as in ingress-nginx.
+/// Returns the first port of a Service, with this protocol, for replacement backends, which name no
+/// port. For an ExternalName Service it is the `targetPort` of that port, as in ingress-nginx.
 pub(crate) fn replacement_service(
     view: &View<'_>,
     name: &NamespacedName,
+    protocol: UpstreamProtocol,
     uses: &mut Uses,
 ) -> Result<(PoolKey, ServiceRef), Unresolved> {
     let service = view.service(name).map(|service| &**service);
@@ -69,7 +70,7 @@ pub(crate) fn replacement_service(
     let found = find(service, name, &port, view.options)?;
     let (namespace, name) = (name.namespace.clone(), name.name.clone());
     let endpoints = EndpointSetKey { namespace: namespace.clone(), service: name.clone(), port: found.port };
-    let pool = pool(endpoints, UpstreamProtocol::Http, &BackendUsage::default());
+    let pool = pool(endpoints, protocol, &BackendUsage::default());
     let number = first.map_or(found.number, |port| port.number);
     let shown = ServiceRef { namespace, name, port: number.to_string().into() };
     Ok((uses.pool(pool), shown))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sluice_config::{
     Bind, BindProtocol, Code, GlobalSettings, GroupId, HostPattern, Listener, ListenerGroup, ListenerId,
-    NamespacedName, ObjectRef, Problem,
+    NamespacedName, ObjectRef, Problem, UpstreamProtocol,
 };
 
 use super::backend::{self, Uses};
@@ -149,7 +149,7 @@ fn default_backend(
     uses: &mut Uses,
     problems: &mut Vec<Problem>,
 ) {
-    match backend::replacement_service(view, name, uses) {
+    match backend::replacement_service(view, name, UpstreamProtocol::Http, uses) {
         Ok(backend) => settings.default_backend = Some(backend),
         Err(fault) => problems.push(warning(
             fault.code(),

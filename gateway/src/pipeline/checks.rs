@@ -189,13 +189,16 @@ impl Exchange {
                     return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
                 }
                 self.session = session.map(BoundSession::new);
-                self.note_endpoint_name(&backend, route, input);
+                self.note_endpoint_name(route, input);
                 if let Some(compiled) = &route.compiled {
                     self.note_for_pick(compiled, route, input);
                 }
                 Step::Continue(())
             }
-            Destination::Invalid(_) if self.fall_back(input) => Step::Continue(()),
+            Destination::Invalid(_) if self.fall_back(input) => {
+                self.note_endpoint_name(route, input);
+                Step::Continue(())
+            }
             Destination::Invalid(status) => Step::Break(self.refused(status)),
             Destination::Default => match self.default_backend() {
                 Some(backend) => {
@@ -218,10 +221,11 @@ impl Exchange {
         }
     }
 
-    /// Stores the name of the endpoint's certificate, if the request determines it. Values that
-    /// make no name leave it out, and no endpoint is chosen.
-    fn note_endpoint_name(&mut self, backend: &RouteBackend, route: &Route, input: &StageInput<'_>) {
-        let Some(template) = backend.tls.as_ref().and_then(|tls| tls.name_per_request()) else { return };
+    /// Stores the name of the certificate of the chosen backend's endpoint, if the request
+    /// determines it. Values that make no name leave it out, and no endpoint is chosen.
+    fn note_endpoint_name(&mut self, route: &Route, input: &StageInput<'_>) {
+        let tls = self.backend.as_deref().and_then(|backend| backend.tls.as_ref());
+        let Some(template) = tls.and_then(|tls| tls.name_per_request()) else { return };
         let name = String::from_utf8(template.fill(&self.template_context(Some(route), input)));
         // As in nginx, a port is no part of the name.
         let name = name.ok().map(|name| host_of(&name).trim_matches(['[', ']']).to_owned());

@@ -19,7 +19,7 @@ use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
 use crate::policy::call_destination::CallTarget;
 use crate::registry::Pool;
-use crate::route::{Destination, Route};
+use crate::route::Route;
 use crate::route::{ErrorPages, error_pages};
 
 static X_CODE: HeaderName = HeaderName::from_static("x-code");
@@ -107,11 +107,8 @@ impl Exchange {
     /// too many gateways.
     fn page_pool(&self) -> Option<&Arc<Pool>> {
         let own = pages(self.route.as_deref()?);
-        let backend = error_pages::backend(own).or(self.compiled_settings().default_backend.as_ref())?;
-        match &backend.to {
-            Destination::Pool(pool) if self.loop_detected().is_none() => Some(pool),
-            _ => None,
-        }
+        let of_all = || self.compiled_settings().default_backend.as_ref()?.pool();
+        error_pages::pool(own).or_else(of_all).filter(|_| self.loop_detected().is_none())
     }
 
     /// Returns the answer with the page from `reply`; unchanged without one.
@@ -175,19 +172,17 @@ impl Exchange {
     /// rule's Service has none. As in ingress-nginx, only the backend is another one, and the rule
     /// changes the request as for its own.
     pub(super) fn fall_back(&mut self, input: &StageInput<'_>) -> bool {
-        let backend =
-            self.route.as_ref().and_then(|route| route.part(|route| pages(route)?.backend.as_ref()));
+        let backend = self
+            .route
+            .as_ref()
+            .and_then(|route| route.part(|route| Some(&pages(route)?.backend.as_ref()?.requests)))
+            .filter(|backend| backend.pool().is_some_and(|pool| !pool.is_empty()));
         let Some(backend) = backend else { return false };
-        match &backend.to {
-            Destination::Pool(pool) if !pool.is_empty() => {
-                let mut fields = Vec::with_capacity(7);
-                self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, input.head, &mut fields);
-                self.fallback = Some(fields.into());
-                self.backend = Some(backend);
-                true
-            }
-            _ => false,
-        }
+        let mut fields = Vec::with_capacity(7);
+        self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, input.head, &mut fields);
+        self.fallback = Some(fields.into());
+        self.backend = Some(backend);
+        true
     }
 }
 

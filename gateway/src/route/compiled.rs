@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Authorisation, Countries, Policies, Rule};
 
 use super::compiler::HostPolicies;
-use super::{Compiler, ErrorPages, RouteBackend};
+use super::{Compiler, ErrorBackend, ErrorPages, RouteBackend};
 use crate::firewall::Firewall;
 use crate::policy::directives::Directives;
 use crate::policy::replacements::Replacements;
@@ -134,7 +134,7 @@ impl CompiledPolicies {
             },
             error_pages: match error_pages.is_default() {
                 true => None,
-                false => Some(compile_pages(error_pages, compiler)?),
+                false => Some(compile_pages(error_pages, rule, compiler)?),
             },
             mirror: mirror.as_ref().map(|mirror| Mirror::compile(mirror, compiler.registry)).transpose()?,
             cache: cache.as_ref().map(|cache| CachePolicy::compile(cache, rule, &host.key)).transpose()?,
@@ -218,13 +218,18 @@ impl CompiledPolicies {
 
 fn compile_pages(
     pages: &sluice_config::ErrorPages,
+    rule: &Rule,
     compiler: &Compiler<'_>,
 ) -> Result<ErrorPages, PolicyError> {
     let sluice_config::ErrorPages { statuses, keeps_responses, backend } = pages;
     let backend = match backend {
-        Some((key, service)) => {
-            let pool = external_auth::pool(key, compiler.registry)?;
-            Some(RouteBackend::substitute(pool, Some(service)))
+        Some(sluice_config::ErrorBackend { service, pages, requests }) => {
+            let pool = external_auth::pool(requests, compiler.registry)?;
+            let tls = compiler.tls(rule, Some(service))?;
+            Some(ErrorBackend {
+                pages: external_auth::pool(pages, compiler.registry)?,
+                requests: RouteBackend::substitute(pool, Some(service), tls),
+            })
         }
         None => None,
     };

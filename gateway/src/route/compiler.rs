@@ -136,7 +136,7 @@ impl Compiler<'_> {
         })
     }
 
-    fn tls(
+    pub(super) fn tls(
         &self,
         rule: &Rule,
         service: Option<&ServiceRef>,

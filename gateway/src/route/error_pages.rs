@@ -7,6 +7,7 @@ use http::StatusCode;
 use sluice_config::GlobalSettings;
 
 use super::RouteBackend;
+use crate::registry::Pool;
 
 /// Error settings of a rule that configures any.
 #[derive(Debug)]
@@ -16,8 +17,17 @@ pub struct ErrorPages {
     /// Whether responses of endpoints are not replaced; `None` inherits the global setting, which
     /// applies to the global list only.
     pub keeps_responses: Option<bool>,
-    /// The backend that provides the replacement; `None` is the program's default backend.
-    pub backend: Option<RouteBackend>,
+    /// The rule's own default backend; `None` is that of the program.
+    pub backend: Option<ErrorBackend>,
+}
+
+/// The default backend of a rule.
+#[derive(Debug)]
+pub struct ErrorBackend {
+    /// The pool that provides replacements, with plain HTTP.
+    pub pages: Arc<Pool>,
+    /// The backend of requests while the rule has no endpoint, with the protocol of the rule.
+    pub requests: RouteBackend,
 }
 
 /// Returns whether a response with this status is replaced.
@@ -26,10 +36,10 @@ pub fn replaces(own: Option<&ErrorPages>, settings: &GlobalSettings, status: Sta
     statuses.contains(&status.as_u16())
 }
 
-/// Returns the rule's own backend for pages of errors in the rule's own list. As in ingress-nginx,
+/// Returns the rule's own pool for pages of errors in the rule's own list. As in ingress-nginx,
 /// pages for errors in the global list come from the program's default backend.
-pub fn backend(own: Option<&ErrorPages>) -> Option<&RouteBackend> {
-    own.filter(|own| own.statuses.is_some())?.backend.as_ref()
+pub fn pool(own: Option<&ErrorPages>) -> Option<&Arc<Pool>> {
+    Some(&own.filter(|own| own.statuses.is_some())?.backend.as_ref()?.pages)
 }
 
 /// Returns whether responses of endpoints are replaced, too. As in ingress-nginx, the global

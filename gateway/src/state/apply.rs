@@ -114,7 +114,7 @@ fn changes_named_pools(
 /// Compiles the global settings.
 fn compiled_settings(state: &State, settings: Arc<GlobalSettings>) -> Arc<CompiledSettings> {
     let pool = settings.default_backend.as_ref().and_then(|(key, _)| state.registry.pool(key));
-    let default_backend = pool.map(|pool| RouteBackend::substitute(pool, None));
+    let default_backend = pool.map(|pool| RouteBackend::substitute(pool, None, None));
     let auth = match &settings.global_auth {
         None => GlobalAuth::None,
         Some(auth) => match ExternalAuth::compile(auth, &state.registry, &state.resources) {

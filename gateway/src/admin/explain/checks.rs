@@ -328,7 +328,8 @@ fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
 /// Returns the rule's own default backend, if it has an endpoint.
 fn own_default_backend(route: &Route) -> Option<&RouteBackend> {
     let pages = route.compiled.as_deref()?.error_pages.as_ref()?;
-    pages.backend.as_ref().filter(|backend| backend.pool().is_some_and(|pool| !pool.is_empty()))
+    let backend = pages.backend.as_ref().map(|backend| &backend.requests);
+    backend.filter(|target| target.pool().is_some_and(|pool| !pool.is_empty()))
 }
 
 fn limited(limits: &Limits, client: Option<IpAddr>) -> Check {

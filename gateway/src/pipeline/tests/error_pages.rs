@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
-use sluice_config::{Balance, ErrorPages, Policies, Rule};
+use sluice_config::{Balance, ErrorBackend, ErrorPages, Policies, Rule};
 
 use super::fixture::*;
 use crate::pipeline::Originator;
@@ -29,7 +29,9 @@ fn listed(statuses: &[u16]) -> ErrorPages {
 }
 
 fn with_backend(statuses: &[u16]) -> ErrorPages {
-    ErrorPages { backend: Some((pool_key("errors"), service("errors"))), ..listed(statuses) }
+    let pool = pool_key("errors");
+    let backend = ErrorBackend { service: service("errors"), pages: pool.clone(), requests: pool };
+    ErrorPages { backend: Some(backend), ..listed(statuses) }
 }
 
 fn status(code: u16) -> StatusCode {

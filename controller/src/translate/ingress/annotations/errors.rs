@@ -31,8 +31,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "default-backend",
             value::service(),
             "",
-            "Service of the same namespace (its first port) that serves error pages, and all requests \
-             while the Service of the rule has no endpoint.",
+            "Service of the same namespace (its first port) that serves error pages, with plain HTTP, and all \
+             requests while the Service of the rule has no endpoint, with its backend-protocol.",
             |settings, value| settings.routes.error_backend = Some(value),
         )
         .unreadable(

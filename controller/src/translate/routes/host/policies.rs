@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sluice_config::{
-    Action, Authorisation, Backend, Code, Deny, HostPattern, ObjectRef, Policies, PoolKey, ResourceKey,
-    ServiceRef,
+    Action, Authorisation, Backend, Code, Deny, ErrorBackend, HostPattern, ObjectRef, Policies, ResourceKey,
+    UpstreamProtocol,
 };
 
 use super::endpoint_tls::InheritedTls;
@@ -241,12 +241,15 @@ impl Builder<'_, '_> {
         Deny { status: 503, reason: because(&object, &field, &reason) }
     }
 
-    /// Returns the pool of `default-backend`; without it the program's default backend applies, as
-    /// in ingress-nginx.
-    fn error_backend(&mut self, routes: &ObjectRoutes) -> Option<(PoolKey, ServiceRef)> {
+    /// Returns the pools of `default-backend`; without it the program's default backend applies, as
+    /// in ingress-nginx, which requests error pages with plain HTTP whatever `backend-protocol` is.
+    fn error_backend(&mut self, routes: &ObjectRoutes) -> Option<ErrorBackend> {
         let name = routes.in_namespace(routes.settings.error_backend.as_deref()?);
-        match backend::replacement_service(self.view, &name, &mut self.uses) {
-            Ok(backend) => Some(backend),
+        let protocol = routes.settings.protocol.unwrap_or(UpstreamProtocol::Http);
+        let mut pool = |protocol| backend::replacement_service(self.view, &name, protocol, &mut self.uses);
+        let pools = pool(UpstreamProtocol::Http).and_then(|pages| Ok((pages, pool(protocol)?)));
+        match pools {
+            Ok(((pages, service), (requests, _))) => Some(ErrorBackend { service, pages, requests }),
             Err(fault) => {
                 let field = self.view.setting_field(&object_ref(routes), "default-backend");
                 self.add(warning(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_config::{
-    Authorisation, Balance, ErrorPages, GlobalSettings, Policies, Rule, Template, TemplatePiece,
-    UpstreamProtocol,
+    Authorisation, Balance, ErrorBackend, ErrorPages, GlobalSettings, Policies, Rule, Template,
+    TemplatePiece, UpstreamProtocol,
 };
 use sluice_testing::wait::until;
 use tokio::io::AsyncWriteExt;
@@ -141,7 +141,8 @@ async fn worded(gate: &Arc<Semaphore>) -> (Backend, Backend, Gateway) {
     let mut gateway = Gateway::tuned(&[web.address], |settings| settings.body_memory = BUDGET).await;
     gateway.plane.pool("pages", Balance::RoundRobin, &[]);
     gateway.endpoints_of("pages", &[pages.address]);
-    let backend = Some((pool_key("pages"), service("pages")));
+    let pool = pool_key("pages");
+    let backend = Some(ErrorBackend { service: service("pages"), pages: pool.clone(), requests: pool });
     let error_pages = ErrorPages { statuses: Some([404].into()), backend, ..ErrorPages::default() };
     let policies = Arc::new(Policies { error_pages, ..Policies::default() });
     let rule = Rule { policies, ..rule("/", forward("web")) };
