@@ -107,7 +107,7 @@ fn the_first_buffer_adds_to_the_large_ones() {
         };
         let most = first_buffer + count * size;
         assert_eq!(scan(most), Ok(Some(most)), "{first_buffer} + {count} * {size}");
-        assert_eq!(scan(most + 1), Err(Fault::TOO_LARGE), "{first_buffer} + {count} * {size}");
+        assert_eq!(scan(most + 1), Err(HeadFault::TOO_LARGE), "{first_buffer} + {count} * {size}");
     }
 }
 

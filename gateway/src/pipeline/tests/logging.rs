@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, StatusCode};
 use sluice_config::{
-    Action, Backend, Change, Delta, Deny, HostName, HostPattern, LogEscape, LogFilter, Piece, Policies, Rule,
-    SampledShare, StatusRange, Variable,
+    Action, Backend, Change, Delta, Deny, HostName, HostPattern, LogEscape, LogFilter, Policies, Rule,
+    SampledShare, StatusRange, TemplatePiece, Variable,
 };
 
 use super::fixture::*;
@@ -161,7 +161,7 @@ fn a_request_without_a_rule_names_the_default_upstream() {
 fn uri_keeps_bytes_that_are_not_utf8() {
     let mut plane = Plane::simple(&[1]);
     plane.tune(|settings| {
-        let pieces = [Piece::Text("[]".into()), Piece::Variable(Variable::Uri)].into();
+        let pieces = [TemplatePiece::Text("[]".into()), TemplatePiece::Variable(Variable::Uri)].into();
         settings.access_log.format = sluice_config::LogFormat { pieces, escape: LogEscape::Hex };
     });
     for target in ["/a%ff%C3%A9/./b", "/%EF%BF%BD"] {
