@@ -115,7 +115,7 @@ impl BindProtocol {
 }
 
 /// One listener of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Listener {
     /// Identity within the group.
     pub id: ListenerId,

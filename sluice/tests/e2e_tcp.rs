@@ -110,12 +110,21 @@ fn a_configmap_is_edited_live_and_no_other_connection_notices() {
     kept.write_all(b"x").unwrap();
     let mut bytes = [0; 5];
     kept.read_exact(&mut bytes).unwrap();
+    let hash = || {
+        let metrics = gateway.metrics();
+        let of_configuration = |line: &&str| line.starts_with("nginx_ingress_controller_config_hash{");
+        metrics.lines().find(of_configuration).unwrap().to_owned()
+    };
+    let first_hash = hash();
     let second = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::reserve()));
     map(&folder, &[(first.port(), "one:80"), (second.port(), "two:80")]);
     await_until("the second port", || is_open(second));
     assert_eq!(greeting(second).as_deref(), Some("two"));
+    let second_hash = hash();
+    assert_ne!(second_hash, first_hash);
     map(&folder, &[(first.port(), "two:80"), (second.port(), "two:80")]);
     await_until("the first port to lead elsewhere", || greeting(first).as_deref() == Some("two"));
+    assert_ne!(hash(), second_hash);
     folder.remove("tcp.yaml");
     await_until("both ports to close", || !is_open(first) && !is_open(second));
     let missing = "Flag /--tcp-services-configmap: edge/tcp-services: this ConfigMap does not exist";
@@ -126,6 +135,7 @@ fn a_configmap_is_edited_live_and_no_other_connection_notices() {
     map(&folder, &[(first.port(), "one:80")]);
     await_until("the port to open again", || is_open(first));
     assert_eq!(greeting(first).as_deref(), Some("one"));
+    await_until("the hash of the same services", || hash() == first_hash);
     assert_eq!(gateway.health(), Some(200));
 }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_config::{
-    Action, CallDestination, Change, Delta, Deny, GlobalSettings, Host, Match, ObjectRef, Origin, PathMatch,
-    Policies, PoolKey, Refusal, Report, Rule, Subject,
+    Action, CallDestination, Change, Delta, Deny, GlobalSettings, Host, ListenerGroup, Match, ObjectRef,
+    Origin, PathMatch, Policies, PoolKey, Refusal, Report, Rule, Subject,
 };
 
 use crate::policy::ExternalAuth;
@@ -168,6 +168,15 @@ fn apply_hosts(
             configuration.hosts_hash ^= digest(key, &**host);
         }
     };
+    let replace_group = |id, group: Option<&Arc<ListenerGroup>>, configuration: &mut Configuration| {
+        let old = match group {
+            Some(group) => configuration.groups.insert(Clone::clone(id), group.clone()),
+            None => configuration.groups.remove(id),
+        };
+        for group in old.iter().chain(group) {
+            configuration.groups_hash ^= group_digest(group);
+        }
+    };
     for change in &delta.hosts {
         if let Change::Put(key, host) = change {
             match compiler.host(host) {
@@ -205,7 +214,7 @@ fn apply_hosts(
         if let Change::Put(id, group) = change {
             table.set_listeners(id, &group.listeners);
             refused.extend(streams.set_service(id, Some(group), registry, telemetry).err());
-            configuration.groups.insert(id.clone(), group.clone());
+            replace_group(id, Some(group), configuration);
         }
     }
     for change in &delta.hosts {
@@ -219,7 +228,7 @@ fn apply_hosts(
         if let Change::Remove(id) = change {
             table.set_listeners(id, &[]);
             refused.extend(streams.set_service(id, None, registry, telemetry).err());
-            configuration.groups.remove(id);
+            replace_group(id, None, configuration);
         }
     }
 }
@@ -274,6 +283,12 @@ fn apply_certificates(delta: &Delta, configuration: &mut Configuration, refused:
     }
 }
 
+/// Returns the hash of a listener group without its sockets: flags determine these, and replicas
+/// with other addresses have the same configuration.
+fn group_digest(group: &ListenerGroup) -> u64 {
+    digest(&group.id, &(&group.listeners, &group.stream))
+}
+
 /// Returns the hash of one entry of the configuration. Entries are combined by exclusive or, so
 /// that the hash of the whole is updated at the cost of the change.
 fn digest(key: &impl Hash, value: &impl Hash) -> u64 {
@@ -281,4 +296,53 @@ fn digest(key: &impl Hash, value: &impl Hash) -> u64 {
     key.hash(&mut hasher);
     value.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::{Bind, BindProtocol, GroupId, Stream, StreamKey, TransportProtocol};
+
+    use super::*;
+    use crate::pipeline::tests::fixture::{Plane, pool_key, service};
+
+    /// The group of a TCP service that leads to this pool, with sockets on so many addresses.
+    fn group(pool: &str, addresses: usize) -> ListenerGroup {
+        let key = StreamKey { transport: TransportProtocol::Tcp, port: 5432 };
+        let bind = Bind {
+            addresses: vec![[127, 0, 0, 1].into(); addresses],
+            port: key.port,
+            declared_port: key.port,
+            protocol: BindProtocol::Tcp,
+            source: "test".into(),
+        };
+        ListenerGroup {
+            id: GroupId::stream(key),
+            binds: vec![bind],
+            listeners: Vec::new(),
+            required: false,
+            stream: Some(Arc::new(Stream {
+                pool: pool_key(pool),
+                service: service(pool),
+                accepts_proxy: false,
+                sends_proxy: false,
+            })),
+        }
+    }
+
+    #[test]
+    fn a_changed_stream_changes_the_hash() {
+        let mut plane = Plane::simple(&[1]);
+        let mut hash = |change: Option<Change<GroupId, Arc<ListenerGroup>>>| {
+            plane.apply(Delta { groups: change.into_iter().collect(), ..Delta::default() });
+            plane.state.configuration.load().hash()
+        };
+        let put = |group: ListenerGroup| Some(Change::Put(group.id.clone(), Arc::new(group)));
+        let none = hash(None);
+        let one = hash(put(group("one", 1)));
+        let two = hash(put(group("two", 1)));
+        assert!(one != none && two != none && one != two);
+        assert_eq!(hash(put(group("one", 1))), one);
+        assert_eq!(hash(put(group("one", 2))), one, "replicas listen on addresses of their own");
+        assert_eq!(hash(Some(Change::Remove(group("one", 1).id))), none);
+    }
 }

@@ -17,13 +17,14 @@ pub struct Configuration {
     /// Listener groups.
     pub groups: OrdMap<GroupId, Arc<ListenerGroup>>,
     pub(crate) hosts_hash: u64,
+    pub(crate) groups_hash: u64,
     pub(crate) settings_hash: u64,
 }
 
 impl Configuration {
-    /// Returns a hash that is equal for equal hosts and settings, in any order.
+    /// Returns a hash that is equal for equal hosts, TCP and UDP services and settings, in any order.
     pub fn hash(&self) -> u64 {
-        self.hosts_hash ^ self.settings_hash
+        self.hosts_hash ^ self.groups_hash ^ self.settings_hash
     }
 
     /// Returns the certificates that each host with TLS serves: its own ones, or `default` if it
