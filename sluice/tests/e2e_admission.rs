@@ -113,6 +113,26 @@ fn invalid_reviews_are_rejected_with_specific_statuses() {
     assert_eq!(large.response().status, 413);
 }
 
+/// The connection was reset while the client was still sending, and a review of this size passed.
+#[test]
+fn a_review_of_9_mib_is_answered_413_while_it_is_still_sent() {
+    let webhook = Webhook::start(String::new(), Some(&TestCertificate::new(&["webhook.example"])));
+    let review = review(object("web", "shop.example", json!({})));
+    let padded = |size: usize| format!("{review}{}", " ".repeat(size - review.len()));
+    assert_eq!(webhook.post(PATH, &padded((9 << 20) - 1)).status, 200);
+    for size in [9 << 20, 20 << 20] {
+        assert_eq!(webhook.post(PATH, &padded(size)).status, 413, "{size} bytes");
+        let mut chunked = Connection::tls(webhook.address, "webhook.example");
+        chunked.send(format!(
+            "POST {PATH} HTTP/1.1\r\nHost: webhook.example\r\nTransfer-Encoding: chunked\r\n\r\n\
+             {size:x}\r\n{}\r\n0\r\n\r\n",
+            padded(size)
+        ));
+        assert_eq!(chunked.response().status, 413, "{size} bytes in one chunk");
+    }
+    assert_eq!(webhook.post("/", &padded(9 << 20)).status, 404);
+}
+
 /// Regression: each request occupied one of eight slots for reviews until its time limit of 9 s,
 /// and all other clients received 503 meanwhile.
 #[test]

@@ -25,10 +25,13 @@ use super::request::{Reviewer, Unanswered};
 
 /// The path is that of ingress-nginx.
 const PATH: &str = "/networking/v1/ingresses";
-/// Maximum size of a review in bytes: an object has at most 3 MiB, and an update contains two.
-const LARGEST: usize = 9 * 1024 * 1024;
+/// Size in bytes from which reviews are refused, as by ingress-nginx. An object has at most 3 MiB,
+/// and an update contains two.
+const TOO_LARGE: usize = 9 * 1024 * 1024;
+/// Maximum number of bytes of a refused body that are read and dropped.
+const MOST_DROPPED: usize = 4 * TOO_LARGE;
 /// Limits for connections and the bytes of all request bodies.
-const LIMITS: Limits = Limits { connections: 128, bytes: 4 * LARGEST };
+const LIMITS: Limits = Limits { connections: 128, bytes: 4 * TOO_LARGE };
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(10);
 /// Time limit for the body. API servers send it at once.
@@ -113,19 +116,26 @@ async fn serve(
     reviewer: &Reviewer,
     slot: &ConnectionSlot,
 ) -> Response<Full<Bytes>> {
-    if request.uri().path() != PATH {
+    let (head, mut body) = request.into_parts();
+    if head.uri.path() != PATH {
+        discard(body);
         return plain(
             StatusCode::NOT_FOUND,
             "there is nothing here; reviews of Ingresses go to /networking/v1/ingresses",
         );
     }
-    if request.method() != Method::POST {
+    if head.method != Method::POST {
+        discard(body);
         return plain(StatusCode::METHOD_NOT_ALLOWED, "reviews are sent with POST");
     }
     let answer = async {
-        let body = match timeout(BODY, receive(request.into_body(), slot)).await {
+        let body = match timeout(BODY, receive(&mut body, slot)).await {
             Ok(Ok(body)) => body,
-            Ok(Err(refusal)) => return refusal.response(),
+            Ok(Err(refusal)) => {
+                slot.release();
+                discard(body);
+                return refusal.response();
+            }
             Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"),
         };
         slot.waits_for_verdict();
@@ -155,7 +165,7 @@ enum BodyRefusal {
 impl BodyRefusal {
     fn response(self) -> Response<Full<Bytes>> {
         match self {
-            Self::TooLarge => plain(StatusCode::PAYLOAD_TOO_LARGE, "the review is larger than 9 MiB"),
+            Self::TooLarge => plain(StatusCode::PAYLOAD_TOO_LARGE, "the review has 9 MiB or more"),
             Self::Broken => plain(StatusCode::BAD_REQUEST, "the body broke off"),
             Self::NoMemory => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "too many large reviews at a time; try again")
@@ -164,14 +174,30 @@ impl BodyRefusal {
     }
 }
 
-async fn receive(mut body: Incoming, slot: &ConnectionSlot) -> Result<Vec<u8>, BodyRefusal> {
-    if body.size_hint().lower() > LARGEST as u64 {
+/// Reads and drops the rest of a refused body while the response is sent. A connection that ends
+/// with unread bytes is reset, and a client that is still sending could lose the response.
+fn discard(mut body: Incoming) {
+    if body.is_end_stream() {
+        return;
+    }
+    tokio::spawn(timeout(BODY, async move {
+        let mut dropped = 0;
+        while dropped < MOST_DROPPED
+            && let Some(Ok(frame)) = body.frame().await
+        {
+            dropped += frame.data_ref().map_or(0, Bytes::len);
+        }
+    }));
+}
+
+async fn receive(body: &mut Incoming, slot: &ConnectionSlot) -> Result<Vec<u8>, BodyRefusal> {
+    if body.size_hint().lower() >= TOO_LARGE as u64 {
         return Err(BodyRefusal::TooLarge);
     }
     let mut received = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyRefusal::Broken)?.into_data() else { continue };
-        if received.len() + data.len() > LARGEST {
+        if received.len() + data.len() >= TOO_LARGE {
             return Err(BodyRefusal::TooLarge);
         }
         if !slot.hold(data.len()) {
