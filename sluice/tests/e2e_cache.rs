@@ -280,3 +280,16 @@ fn an_explanation_tells_what_the_cache_does_with_a_request() {
     folder.write("config.yaml", config_map("system/settings", &[("cache-size", "0")]));
     await_until("the cache off", || says("").1.contains("cache-size"));
 }
+
+/// The engine of cached rules kept one.
+#[test]
+fn no_connection_is_kept_with_zero_keepalive_connections() {
+    let backend = origin("shop");
+    let (_folder, gateway) = start(&backend, &[], &[("upstream-keepalive-connections", "0")]);
+    let mut client = Connection::plain(gateway.http);
+    for number in 1..=4 {
+        let never_stored = [("X-Respond", "Cache-Control: no-store")];
+        assert_eq!(client.request("GET", HOST, "/", &never_stored, "").status, 200);
+        assert_eq!(backend.connections(), number);
+    }
+}

@@ -68,8 +68,9 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    fn new(drain: Arc<Drain>) -> Self {
-        Self { clients: Arc::new(Clients(drain)), epochs: Epochs::default() }
+    /// Creates the service for a pool of this size.
+    fn new(drain: Arc<Drain>, pool: usize) -> Self {
+        Self { clients: Arc::new(Clients(drain)), epochs: Epochs::new(pool) }
     }
 }
 

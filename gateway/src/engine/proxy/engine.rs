@@ -73,7 +73,7 @@ fn make(worker: &Worker, pool: usize) -> Arc<Engine> {
         max_retries: 2 * MOST_ATTEMPTS as usize,
         ..ServerConf::default()
     };
-    let mut engine = http_proxy(&Arc::new(conf), Proxy::new(worker.drain.shared().clone()));
+    let mut engine = http_proxy(&Arc::new(conf), Proxy::new(worker.drain.shared().clone(), pool));
     // The pipeline has already checked the request; disables Pingora's own rejection of CONNECT.
     let mut options = HttpServerOptions::default();
     options.allow_connect_method_proxying = true;

@@ -20,6 +20,8 @@ const SLOTS: usize = 4096;
 
 /// Requests counted by address.
 pub(super) struct Epochs {
+    /// Number of idle connections that the pool may keep.
+    pool: usize,
     uses: Box<[AtomicU32]>,
     fresh: AtomicU32,
 }
@@ -32,13 +34,12 @@ pub(super) struct Reuse {
     pub(super) keep: bool,
 }
 
-impl Default for Epochs {
-    fn default() -> Self {
-        Self { uses: (0..SLOTS).map(|_| AtomicU32::new(0)).collect(), fresh: AtomicU32::new(0) }
-    }
-}
-
 impl Epochs {
+    /// Creates the counters for a pool of this size.
+    pub(super) fn new(pool: usize) -> Self {
+        Self { pool, uses: (0..SLOTS).map(|_| AtomicU32::new(0)).collect(), fresh: AtomicU32::new(0) }
+    }
+
     /// Returns the group for one attempt. An attempt that needs a new connection gets a group that
     /// is never used again. So does a request that must be sent only once: Pingora does not report
     /// whether the endpoint received it before a connection broke.
@@ -61,7 +62,8 @@ impl Epochs {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let period = keep_alive.age.as_secs().max(1);
         let age = (seconds + place % period) / period;
-        let keep = left > tail && !keep_alive.idle.is_zero();
+        // Pingora keeps one connection in a pool of size 0.
+        let keep = left > tail && !keep_alive.idle.is_zero() && self.pool > 0;
         Reuse { group: group(&trust, membership, false, age, uses / limit), keep }
     }
 }
@@ -95,7 +97,7 @@ mod tests {
     #[test]
     fn no_group_is_used_more_often_than_a_connection_may_be() {
         for limit in [1, 2, 7, 100] {
-            let epochs = Epochs::default();
+            let epochs = Epochs::new(1);
             let mut uses = HashMap::new();
             let mut kept = 0;
             let upstream = upstream(UpstreamProtocol::Http, limit, false);
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn trust_settings_separate_groups() {
         let upstream = upstream(UpstreamProtocol::Http, 100, false);
-        let group = |upstream: &Upstream| Epochs::default().next(upstream).group;
+        let group = |upstream: &Upstream| Epochs::new(1).next(upstream).group;
         let tls = Upstream { protocol: UpstreamProtocol::HttpsUnverified, ..upstream.clone() };
         assert_ne!(group(&upstream), group(&tls));
     }
@@ -122,7 +124,7 @@ mod tests {
     fn an_address_that_returns_gets_no_connection_from_before() {
         let before = upstream(UpstreamProtocol::Http, 100, false);
         let after = upstream(UpstreamProtocol::Http, 100, false);
-        let epochs = Epochs::default();
+        let epochs = Epochs::new(1);
         let group = epochs.next(&before).group;
         assert_eq!(epochs.next(&before).group, group);
         assert_ne!(epochs.next(&after).group, group, "another Service has the address");
@@ -131,10 +133,19 @@ mod tests {
     }
 
     #[test]
+    fn no_connection_is_kept_with_zero_keepalive_connections() {
+        for protocol in [UpstreamProtocol::Http, UpstreamProtocol::Grpc] {
+            let upstream = upstream(protocol, 100, false);
+            assert!(!Epochs::new(0).next(&upstream).keep);
+            assert!(Epochs::new(1).next(&upstream).keep);
+        }
+    }
+
+    #[test]
     fn fresh_groups_are_never_reused() {
         let once = Upstream { repeatable: false, ..upstream(UpstreamProtocol::Http, 100, false) };
         for wanted in [upstream(UpstreamProtocol::Http, 100, true), once] {
-            let epochs = Epochs::default();
+            let epochs = Epochs::new(1);
             let (one, other) = (epochs.next(&wanted), epochs.next(&wanted));
             assert_ne!(one.group, other.group);
             assert!(!one.keep && !other.keep);
