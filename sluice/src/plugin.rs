@@ -23,7 +23,7 @@ use crate::flags::{self, Command, Observation, ObserveArguments};
 use crate::observe::{self, LogSource, Replica};
 use crate::output::{note, print};
 use crate::show::table;
-use arguments::{HELP, PluginArguments};
+use arguments::{HELP, INGRESSES_HELP, LOGS_HELP, PluginArguments};
 use forward::{Forward, Forwards, STARTS_WITHIN};
 use kubectl::Kubectl;
 
@@ -50,11 +50,23 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
             word.into_string().map_err(|word| anyhow::anyhow!("argument {word:?} is not valid UTF-8"))
         })
         .collect::<Result<Vec<String>>>()?;
-    let PluginArguments { command, target, rest } = PluginArguments::read(words)?;
+    let read = PluginArguments::read(words)?;
+    let has_help_flag = read.has_help_flag();
+    let PluginArguments { command, target, rest } = read;
     let kubectl = Kubectl::new(&target);
     match command.as_str() {
+        "version" if has_help_flag => Ok(print(HELP)),
+        "logs" if has_help_flag => Ok(print(LOGS_HELP)),
+        "ingresses" | "ingress" | "ing" if has_help_flag => Ok(print(INGRESSES_HELP)),
         "" | "help" => Ok(print(HELP)),
         "version" => Ok(print(concat!("kubectl-sluice ", env!("CARGO_PKG_VERSION"), "\n"))),
+        "check" if has_help_flag => {
+            let words = [command, "--help".to_owned()].map(OsString::from);
+            match flags::parse(words.into_iter(), |_| None)?.command {
+                Command::Help(text) => Ok(print(&text)),
+                _ => bail!("kubectl sluice check has no help"),
+            }
+        }
         "routes" | "backends" | "certs" | "problems" => {
             let question: Vec<OsString> =
                 std::iter::once(&command).chain(&rest).map(OsString::from).collect();

@@ -58,6 +58,30 @@ Which cluster:
 backends, certs, problems, routes, tap, top and trace-next print text, or JSON with -o json. kubectl has to be on the path.
 ";
 
+/// Output of `kubectl sluice logs --help`.
+pub(super) const LOGS_HELP: &str = "\
+Print the logs of a Pod of the gateway: the access log and the program log.
+
+Usage: kubectl sluice logs [flags of kubectl logs] [flags that select the gateway]
+
+`kubectl logs --help` lists the flags of kubectl logs, such as --follow and --since.
+`kubectl sluice --help` lists those that select the gateway.
+";
+
+/// Output of `kubectl sluice ingresses --help`.
+pub(super) const INGRESSES_HELP: &str = "\
+Print a line for each path of each Ingress, with its backend and the number of ready endpoints.
+
+Usage: kubectl sluice ingresses [flags]
+
+  -A, --all-namespaces    Ingresses of all namespaces
+  -n, --namespace NAME    Ingresses of this namespace [default: the namespace of the context]
+      --host NAME         Ingresses with this host only
+      --service NAME      Ingresses with this Service only
+      --context NAME      a context of the kubeconfig
+      --kubeconfig PATH   the kubeconfig
+";
+
 /// Selects the gateway and the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GatewaySelection {
@@ -89,6 +113,11 @@ pub(crate) struct PluginArguments {
 }
 
 impl PluginArguments {
+    /// Returns whether the flags of the subcommand include the one for help.
+    pub(super) fn has_help_flag(&self) -> bool {
+        self.rest.iter().any(|word| matches!(word.as_str(), "-h" | "--help"))
+    }
+
     /// Parses the arguments after the program's name.
     ///
     /// # Errors
@@ -110,6 +139,8 @@ impl PluginArguments {
                 );
             } else if read.command.is_empty() && matches!(word.as_str(), "-h" | "--help") {
                 return Ok(Self::default());
+            } else if read.command.is_empty() && word == "--version" {
+                return Ok(Self { command: "version".to_owned(), ..Self::default() });
             } else if read.command.is_empty() && !word.starts_with('-') {
                 read.command = word;
             } else if read.command.is_empty() {
