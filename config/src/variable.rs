@@ -119,6 +119,7 @@ pub struct VariableRow {
 macro_rules! variables {
     (
         names { $($name:ident: $($text:literal)|+ = $known:ident, $form:ident, $setter:ident, $doc:literal;)* }
+        fields { $($field:literal = $field_form:ident, $field_doc:literal;)* }
         families { $($family:ident: $prefix:literal = $family_known:ident, $family_setter:ident, $family_doc:literal;)* }
     ) => {
         /// A variable of a request, with nginx's name.
@@ -158,6 +159,15 @@ macro_rules! variables {
                 doc: $doc,
             },)*];
 
+            /// Fields of the request that have names of their own, with `_` for `-`.
+            pub const FIELDS: &'static [VariableRow] = &[$(VariableRow {
+                names: &[$field],
+                known: Moment::Request,
+                form: Form::$field_form,
+                setter: Setter::Client,
+                doc: $field_doc,
+            },)*];
+
             /// Variables whose names contain the name of a field, cookie or parameter.
             pub const FAMILIES: &'static [VariableRow] = &[$(VariableRow {
                 names: &[$prefix],
@@ -186,7 +196,7 @@ macro_rules! variables {
                 let lower = name.to_ascii_lowercase();
                 match &*lower {
                     $($($text)|+ => return Some(Self::$name),)*
-                    "content_type" | "content_length" => {
+                    $($field)|* => {
                         return Some(Self::Field(lower.replace('_', "-").into()));
                     }
                     _ if let Some(variable) = LocationVariable::named(&lower) => {
@@ -301,6 +311,10 @@ variables! {
         UpstreamStatus: "upstream_status" = Response, PerAttempt, Endpoint, "The status of each response.";
         Uri: "uri" | "document_uri" = Request, Text, Client, "The path, normalised; in the access log, without the changes of `rewrite-target`.";
     }
+    fields {
+        "content_length" = Integer, "The field `Content-Length` of the request.";
+        "content_type" = Text, "The field `Content-Type` of the request.";
+    }
     families {
         Argument: "arg_" = Request, Client, "A parameter of the query.";
         Cookie: "cookie_" = Request, Client, "A cookie of the request.";
@@ -322,14 +336,19 @@ pub const UNSERVED: &[(&[&str], &str)] = &[
         "the TLS library does not report it",
     ),
     (&["server_addr"], "connections are accepted for all addresses of the Pod"),
+    (&["fastcgi_path_info", "fastcgi_script_name"], "only `fastcgi-params-configmap` has it"),
     (&["http3"], "HTTP/3 is not served"),
-    (&["gzip_ratio"], "the ratio of compression is not recorded"),
+    (&["brotli_ratio", "gzip_ratio"], "the ratio of compression is not recorded"),
     (
         &["limit_conn_status", "limit_req_status"],
         "a refused request has the status 503, or that of the ConfigMap",
     ),
     (
         &[
+            "connections_active",
+            "connections_reading",
+            "connections_waiting",
+            "connections_writing",
             "tcpinfo_rcv_space",
             "tcpinfo_rtt",
             "tcpinfo_rttvar",
@@ -358,7 +377,43 @@ pub const UNSERVED: &[(&[&str], &str)] = &[
         ],
         "it is about the internals of nginx",
     ),
+    (
+        &[
+            "ancient_browser",
+            "balancer_ewma_score",
+            "invalid_referer",
+            "loggable",
+            "memcached_key",
+            "modern_browser",
+            "msie",
+            "secure_link",
+            "secure_link_expires",
+            "uid_got",
+            "uid_reset",
+            "uid_set",
+        ],
+        "the directives of nginx that give it a value are not served",
+    ),
 ];
+
+/// Variables of [`UNSERVED`] that nginx lets a configuration declare or assign.
+const ASSIGNABLE: &[&str] = &[
+    "ancient_browser",
+    "balancer_ewma_score",
+    "invalid_referer",
+    "loggable",
+    "memcached_key",
+    "modern_browser",
+    "msie",
+    "uid_reset",
+];
+
+/// Returns whether no text may declare or assign the variable `name`, because it is one of the
+/// gateway.
+pub fn is_reserved(name: &str) -> bool {
+    let is_assignable = ASSIGNABLE.iter().any(|assignable| assignable.eq_ignore_ascii_case(name));
+    Variable::named(name).is_some() && !is_assignable
+}
 
 /// Returns why the variable `name`, in lower case, is always empty; `None` if it is served or does
 /// not exist.
@@ -397,7 +452,8 @@ mod tests {
 
     #[test]
     fn no_name_is_listed_twice() {
-        let mut names: Vec<&str> = Variable::NAMED.iter().flat_map(|row| row.names).copied().collect();
+        let rows = Variable::NAMED.iter().chain(Variable::FIELDS);
+        let mut names: Vec<&str> = rows.flat_map(|row| row.names).copied().collect();
         names.extend(UNSERVED.iter().flat_map(|(names, _)| *names));
         let all = names.len();
         names.sort_unstable();

@@ -7,7 +7,7 @@ mod tables;
 use std::fs;
 use std::path::Path;
 
-use sluice_config::Moment;
+use sluice_config::{Moment, Variable};
 use sluice_controller::translate::global_settings;
 use sluice_controller::translate::ingress::annotations;
 
@@ -269,6 +269,32 @@ fn the_list_of_variables_is_that_of_the_table() {
         "{accepted}{VARIABLES_TABLE}{table}{VARIABLES_LOCATIONS}{locations}{VARIABLES_UNSERVED}{unserved}"
     );
     compare("variables.md", VARIABLES, &text);
+}
+
+/// The variables of the modules that ingress-nginx builds into nginx, and those of its template.
+const NAMES_OF_THE_REFERENCE: &str = "\
+    ancient_browser args balancer_ewma_score best_http_host binary_remote_addr body_bytes_sent brotli_ratio \
+    bytes_sent connection connection_requests connection_time connections_active connections_reading \
+    connections_waiting connections_writing content_length content_type date_gmt date_local document_root \
+    document_uri fastcgi_path_info fastcgi_script_name gzip_ratio host hostname http2 https ingress_name \
+    invalid_referer is_args limit_rate location_path loggable memcached_key modern_browser msec msie namespace \
+    nginx_version pass_access_scheme pass_port pass_server_port pid pipe proxy_add_x_forwarded_for \
+    proxy_alternative_upstream_name proxy_host proxy_port proxy_protocol_addr proxy_protocol_port \
+    proxy_upstream_name query_string realip_remote_addr realip_remote_port realpath_root remote_addr remote_port \
+    remote_user req_id request request_body request_body_file request_completion request_filename request_id \
+    request_length request_method request_time request_uri scheme secure_link secure_link_expires server_addr \
+    server_name server_port server_protocol service_name service_port ssl_cipher ssl_ciphers ssl_protocol \
+    ssl_server_name ssl_session_id status tcpinfo_rtt the_real_ip time_iso8601 time_local uid_got uid_reset \
+    uid_set upstream_addr upstream_cache_status upstream_status uri";
+
+/// `$content_type` and `$content_length` were missing.
+#[test]
+fn the_page_lists_every_name_that_is_accepted() {
+    let page = [tables::variables(), tables::unserved()].concat();
+    for name in NAMES_OF_THE_REFERENCE.split_whitespace() {
+        assert!(Variable::named(name).is_some(), "${name} is not accepted");
+        assert!(page.contains(&format!("`${name}`")), "${name} is missing");
+    }
 }
 
 /// The README contains the counts between two marks.

@@ -8,8 +8,8 @@ use sluice_config::{Code, LocationDatabase, LocationVariable, Variable, Variable
 pub(crate) fn variables() -> String {
     let mut text =
         String::from("| variable | value | form | known | determined by |\n|---|---|---|---|---|\n");
-    let rows =
-        Variable::NAMED.iter().map(|row| (row, "")).chain(Variable::FAMILIES.iter().map(|row| (row, "NAME")));
+    let named = Variable::NAMED.iter().chain(Variable::FIELDS).map(|row| (row, ""));
+    let rows = named.chain(Variable::FAMILIES.iter().map(|row| (row, "NAME")));
     for (VariableRow { names, known, form, setter, doc }, suffix) in rows {
         let names: Vec<String> = names.iter().map(|name| format!("`${name}{suffix}`")).collect();
         let (known, form, setter) = (known.as_str(), form.as_str(), setter.as_str());

@@ -128,6 +128,22 @@ mod tests {
         }
     }
 
+    /// One of them made the whole format invalid.
+    #[test]
+    fn variables_of_the_reference_s_modules_keep_the_format() {
+        let names = "connections_active connections_reading connections_writing connections_waiting secure_link \
+                     secure_link_expires invalid_referer msie ancient_browser modern_browser uid_got uid_set \
+                     uid_reset memcached_key fastcgi_script_name fastcgi_path_info brotli_ratio \
+                     balancer_ewma_score loggable";
+        for name in names.split_whitespace() {
+            let format = parse(&format!("${name}$status")).unwrap_or_else(|error| panic!("{error}"));
+            let expected = [Variable::Unserved, Variable::Status].map(TemplatePiece::Variable);
+            assert_eq!(*format, expected, "{name}");
+            let warning = template::without_value(&format!("${name}"), Moment::End);
+            assert!(warning.is_some_and(|warning| warning.contains(name)), "{name}");
+        }
+    }
+
     #[test]
     fn the_usual_files_are_the_standard_streams() {
         let usual = path(["/var/log/nginx/access.log", "/dev/stdout"], "/dev/stderr");

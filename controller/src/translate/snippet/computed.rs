@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sluice_config::variable::is_reserved;
 use sluice_config::{ComputedVariable, Moment, Template, TemplatePiece, ValueTable, Variable};
 
 use super::fault::Fault;
@@ -40,7 +41,7 @@ impl ComputedBuilder {
     /// It is not a name, or known.
     pub(super) fn name(&self, text: &str) -> Result<Arc<str>, Fault> {
         let name = variable_name(text)?;
-        if Variable::named(&name).is_some() {
+        if is_reserved(&name) {
             return Err(format!("{text} is a variable of the gateway; give yours another name").into());
         }
         if template::computed(&name, &self.declared.http).is_some() {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use sluice_config::directives::{Instruction, LocationMatch, Return};
-use sluice_config::{Moment, Template, Variable};
+use sluice_config::variable::is_reserved;
+use sluice_config::{Moment, Template};
 
 use super::block::Block;
 use super::condition;
@@ -74,7 +75,7 @@ pub(super) fn read(
 fn set(arguments: &[String], declared: &Declared) -> Result<(Instruction, String), Fault> {
     let [name, value] = arguments else { return Err("takes a variable and a value".into()) };
     let variable = variable_name(name)?;
-    if Variable::named(&variable).is_some() {
+    if is_reserved(&variable) {
         return Err(format!("{name} is a variable of the gateway; give yours another name").into());
     }
     if template::computed(&variable, &declared.http).is_some() {
