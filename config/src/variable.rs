@@ -451,6 +451,15 @@ mod tests {
     }
 
     #[test]
+    fn names_that_nginx_lets_a_text_assign_are_not_reserved() {
+        for (name, reserved) in [("Loggable", false), ("mine", false), ("gzip_ratio", true), ("Status", true)]
+        {
+            assert_eq!(is_reserved(name), reserved, "{name}");
+        }
+        assert!(ASSIGNABLE.iter().all(|name| unserved_reason(name).is_some()));
+    }
+
+    #[test]
     fn no_name_is_listed_twice() {
         let rows = Variable::NAMED.iter().chain(Variable::FIELDS);
         let mut names: Vec<&str> = rows.flat_map(|row| row.names).copied().collect();
