@@ -62,7 +62,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         "version" => Ok(print(concat!("kubectl-sluice ", env!("CARGO_PKG_VERSION"), "\n"))),
         "check" if has_help_flag => {
             let words = [command, "--help".to_owned()].map(OsString::from);
-            match flags::parse(words.into_iter(), |_| None)?.command {
+            match flags::parse(words, |_| None)?.command {
                 Command::Help(text) => Ok(print(&text)),
                 _ => bail!("kubectl sluice check has no help"),
             }

@@ -22,7 +22,8 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Returns a hash that is equal for equal hosts, TCP and UDP services and settings, in any order.
+    /// Returns a hash that is equal for equal hosts, TCP and UDP services and settings, in any
+    /// order.
     pub fn hash(&self) -> u64 {
         self.hosts_hash ^ self.groups_hash ^ self.settings_hash
     }
