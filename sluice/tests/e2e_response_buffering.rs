@@ -1,5 +1,7 @@
 //! `proxy-buffering`: whether an endpoint is occupied by a client that accepts its response slowly.
 
+use std::time::{Duration, Instant};
+
 use crate::harness::h2::{self, run};
 use crate::harness::manifest::service_with;
 use crate::harness::{
@@ -221,4 +223,26 @@ fn a_compressed_response_is_buffered_before_it_is_compressed() {
         head.push(char::from(client.bytes(1)[0]));
     }
     assert!(head.to_lowercase().contains("content-encoding: gzip"), "{head}");
+}
+
+/// Up to two buffers were sent at once, whatever the rate.
+#[test]
+fn a_buffered_response_is_sent_at_the_limited_rate() {
+    let backend = Backend::with("media", |request| {
+        let length = request.start.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+        Reply::Answer(200, Vec::new(), String::from_utf8(body(length)).unwrap())
+    });
+    let (folder, gateway) = start(&[ON, ("limit-rate", "4")], &[], &backend);
+    let received = |length: usize| {
+        let began = Instant::now();
+        let response = get(gateway.http, HOST, &format!("/{length}"));
+        assert!(response.body() == body(length), "{} bytes", response.body().len());
+        began.elapsed()
+    };
+    // The bytes of the first second are sent at once: 4 KiB take no time, and 2 KiB half a second.
+    assert!(received(6 << 10) >= Duration::from_millis(450), "less than one buffer");
+    let generation = gateway.generation();
+    folder.write("ingress.yaml", ingress(&[ON, ("limit-rate", "400"), ("proxy-buffer-size", "256k")]));
+    await_until("the change to take effect", || gateway.generation() > generation);
+    assert!(received(600 << 10) >= Duration::from_millis(450), "a large buffer");
 }

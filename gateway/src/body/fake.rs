@@ -144,6 +144,6 @@ impl Downstream for Fake {
     }
 
     fn sent(&self) -> (u64, u64) {
-        (0, self.body.len() as u64)
+        (self.body.len() as u64, self.body.len() as u64)
     }
 }

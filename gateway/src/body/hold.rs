@@ -64,7 +64,7 @@ pub(crate) struct HeldBody {
     /// Content that the judge has not seen.
     unseen: Vec<u8>,
     /// The whole response has arrived.
-    is_whole: bool,
+    pub(crate) is_whole: bool,
     /// The judge has seen the end.
     has_shown_end: bool,
     share: Reservation,

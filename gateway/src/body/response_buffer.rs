@@ -69,6 +69,11 @@ impl ResponseBuffer {
         }
     }
 
+    /// Returns a buffer without a disk.
+    pub(crate) fn without_disk() -> Self {
+        Self::new(&ResponseBuffering { disk: 0, ..ResponseBuffering::default() }, Arc::default())
+    }
+
     /// Returns whether nothing waits for the client.
     pub(crate) fn is_empty(&self) -> bool {
         self.front.is_empty() && self.spill.is_none() && self.back.is_empty() && self.end.is_none()
@@ -79,9 +84,7 @@ impl ResponseBuffer {
         let mut data = 0;
         let taken = response.framing.read(bytes, |piece| data += piece.len());
         let taken = taken.map_err(|_| FailureKind::InvalidHead)?;
-        self.back.extend_from_slice(&bytes[..taken]);
-        self.is_whole = response.framing.is_done();
-        self.count();
+        self.put(&bytes[..taken], response.framing.is_done());
         Ok(Passed { taken, data })
     }
 
@@ -94,15 +97,18 @@ impl ResponseBuffer {
     /// Ready when more of the body may arrive. Moves it to disk when memory is full.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
         loop {
-            let has_room = self.in_memory() < self.most && budget::has_room();
+            let spilled = self.spill.as_ref().map_or(0, Spill::length);
+            // Bytes in `front` do not go to disk, but those that arrive now do.
+            let is_writing = self.spill.as_ref().is_some_and(Spill::is_writing);
+            let spills = self.back.is_empty() && !is_writing && spilled < self.most_on_disk;
+            let has_room = (self.in_memory() < self.most || spills) && budget::has_room();
             if self.is_whole || has_room {
                 return Poll::Ready(Ok(()));
             }
-            if self.spill.as_ref().is_some_and(Spill::is_writing) {
+            if is_writing {
                 ready!(self.poll_written(cx))?;
                 continue;
             }
-            let spilled = self.spill.as_ref().map_or(0, Spill::length);
             let fits = spilled.saturating_add(self.back.len() as u64) <= self.most_on_disk;
             if !fits || self.back.is_empty() || self.spill.as_ref().is_some_and(Spill::is_reading) {
                 // The client's progress wakes the request, and so does the disk.
@@ -117,12 +123,23 @@ impl ResponseBuffer {
         }
     }
 
-    /// Ready with the next bytes for the client; none if there are none.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<u8>, FailureKind>> {
+    /// Adds the rest of a body, in its coding, behind what is held. `is_whole`: nothing follows.
+    pub(crate) fn put(&mut self, bytes: &[u8], is_whole: bool) {
+        self.back.extend_from_slice(bytes);
+        self.is_whole = is_whole;
+        self.count();
+    }
+
+    /// Ready with the next bytes for the client, at most `most`; none if there are none.
+    pub(crate) fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+        most: usize,
+    ) -> Poll<Result<Vec<u8>, FailureKind>> {
         if self.front.is_empty() {
             ready!(self.poll_load(cx))?;
         }
-        let end = self.front.len().min(self.passed + self.portion);
+        let end = self.front.len().min(self.passed + most.min(self.portion));
         let next = match (self.passed, end == self.front.len()) {
             (0, true) => mem::take(&mut self.front),
             _ => self.front[self.passed..end].to_vec(),

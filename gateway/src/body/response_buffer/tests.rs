@@ -52,7 +52,7 @@ async fn fill(buffer: &mut ResponseBuffer, from: usize, most: usize) -> usize {
 async fn empty(buffer: &mut ResponseBuffer) -> Vec<u8> {
     let mut all = Vec::new();
     while !buffer.is_empty() {
-        let next = poll_fn(|cx| buffer.poll_next(cx)).await.unwrap();
+        let next = poll_fn(|cx| buffer.poll_next(cx, usize::MAX)).await.unwrap();
         assert!(next.len() <= 8192, "{} bytes at a time", next.len());
         all.extend_from_slice(&next);
     }
@@ -79,7 +79,7 @@ async fn reading_and_writing_alternate() {
     for round in 1..=20 {
         written = fill(&mut buffer, written, round * 90_000).await;
         for _ in 0..4 {
-            all.extend(poll_fn(|cx| buffer.poll_next(cx)).await.unwrap());
+            all.extend(poll_fn(|cx| buffer.poll_next(cx, usize::MAX)).await.unwrap());
         }
     }
     all.extend(empty(&mut buffer).await);
@@ -139,8 +139,23 @@ fn chunks_stay_as_they_are() {
     let coded = b"5\r\nhello\r\n0\r\n\r\n";
     assert_eq!(buffer.pass(&mut chunked, coded), Ok(Passed { taken: coded.len(), data: 5 }));
     assert!(chunked.framing.is_done());
-    let next = buffer.poll_next(&mut Context::from_waker(Waker::noop()));
+    let next = buffer.poll_next(&mut Context::from_waker(Waker::noop()), usize::MAX);
     assert_eq!(next, Poll::Ready(Ok(coded.to_vec())));
     let malformed = buffer.pass(&mut response(Framing::CHUNKED), b"no size\r\n");
     assert_eq!(malformed, Err(FailureKind::InvalidHead));
+}
+
+/// The endpoint waited for the client, although the disk had room.
+#[tokio::test]
+async fn bytes_that_wait_for_a_limited_client_do_not_stop_the_endpoint() {
+    let disk = disk(u64::MAX);
+    let mut buffer = buffer(&disk);
+    let mut response = response(Framing::Opaque);
+    buffer.pass(&mut response, &part(0, 4 * LEAST)).unwrap();
+    let mut all = poll_fn(|cx| buffer.poll_next(cx, 1)).await.unwrap();
+    assert_eq!(all.len(), 1);
+    let length = fill(&mut buffer, 4 * LEAST, 500_000).await;
+    assert_eq!(length, 500_000);
+    all.extend(empty(&mut buffer).await);
+    assert_eq!(all, part(0, length));
 }

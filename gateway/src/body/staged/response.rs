@@ -50,7 +50,9 @@ impl<D: Downstream> Staged<D> {
     /// The buffer, if the next bytes of the response have to go there.
     pub(super) fn entered_buffer(&mut self) -> Option<&mut ResponseBuffer> {
         let buffer = self.response_buffer.as_deref_mut().filter(|_| self.released.is_some())?;
-        let passes = std::mem::replace(&mut self.flushed, false) && buffer.is_empty();
+        let flushed = std::mem::replace(&mut self.flushed, false);
+        // With a rate, only the buffer divides what an endpoint sent at once.
+        let passes = flushed && buffer.is_empty() && self.rate.is_none();
         (!passes).then_some(buffer)
     }
 
@@ -86,7 +88,9 @@ impl<D: Downstream> Staged<D> {
             let (Some(buffer), Some(mut response)) = (&mut self.response_buffer, self.released.take()) else {
                 return Poll::Ready(Ok(()));
             };
-            let next = buffer.poll_next(cx);
+            let sent = self.inner.sent().0;
+            let most = self.rate.as_ref().map_or(usize::MAX, |rate| rate.portion(sent, usize::MAX));
+            let next = buffer.poll_next(cx, most);
             let passed = match next {
                 Poll::Ready(Ok(bytes)) if !bytes.is_empty() => {
                     self.pass_now(cx, &mut response, &bytes).map(|_| ())
@@ -121,9 +125,19 @@ impl<D: Downstream> Staged<D> {
         }
         let Some(held) = ready!(hold.poll(cx))? else { return Poll::Ready(Ok(())) };
         self.hold = None;
-        let HeldBody { mut response, coded, end, .. } = *held;
-        self.respond_now(cx, &mut response, &coded)?;
-        if let Some(trailers) = end {
+        let HeldBody { mut response, coded, end, is_whole, .. } = *held;
+        let most = coded.len();
+        let most = self.rate.as_ref().map_or(most, |rate| rate.portion(self.inner.sent().0, most));
+        let (first, rest) = coded.split_at(most);
+        self.respond_now(cx, &mut response, first)?;
+        if !rest.is_empty() {
+            // Only the buffer divides what has arrived.
+            let buffer = self.response_buffer.get_or_insert_with(|| Box::new(ResponseBuffer::without_disk()));
+            buffer.put(rest, is_whole);
+            if let Some(trailers) = end {
+                buffer.end(trailers.as_ref());
+            }
+        } else if let Some(trailers) = end {
             self.end_now(cx, &mut response, trailers.as_ref())?;
         }
         self.released = Some(Box::new(response));

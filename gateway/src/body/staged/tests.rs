@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use http::{HeaderMap, Method, Version};
-use sluice_config::GlobalSettings;
+use sluice_config::{GlobalSettings, ResponseBuffering};
+use tokio::time::Instant;
 
 use super::super::compression::CompressionRules;
 use super::super::encoder::tests::decoded;
@@ -13,6 +14,7 @@ use super::super::fake::Fake;
 use super::super::substitution::{Substitution, SubstitutionRules};
 use super::*;
 use crate::body::coding::Coding;
+use crate::body::hold::{Judgement, ResponseJudge};
 
 fn compressing(accepted: &'static str) -> BodyPlan {
     let mut settings = GlobalSettings::default();
@@ -201,4 +203,51 @@ async fn a_streamed_body_fails_where_it_becomes_too_large() {
     }
     assert_eq!(result, Err(FailureKind::BodyTooLarge));
     assert_eq!(passed, b"3\r\nabc\r\n", "nothing of what is too much goes on");
+}
+
+/// Admits every response.
+#[derive(Debug)]
+struct AdmittingJudge;
+
+impl ResponseJudge for AdmittingJudge {
+    fn head(&mut self, _: &Response, _: bool) {}
+
+    fn content(&mut self, _: Bytes, _: bool) {}
+
+    fn exceeded(&mut self) -> Judgement {
+        Judgement::Passes
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>) -> Poll<Judgement> {
+        Poll::Ready(Judgement::Passes)
+    }
+}
+
+/// A rate counts for bytes that are held or buffered, too: all of them were sent at once.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_was_held_is_sent_at_the_limited_rate() {
+    const LENGTH: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n";
+    const UNTIL_CLOSE: &str = "HTTP/1.1 200 OK\r\n\r\n";
+    let buffering = ResponseBuffering { enabled: true, ..ResponseBuffering::default() };
+    for (text, buffering) in
+        [(LENGTH, None), (LENGTH, Some(buffering)), (UNTIL_CLOSE, None), (UNTIL_CLOSE, Some(buffering))]
+    {
+        let plan = BodyPlan { rate: Some((1000, 0)), response_buffering: buffering, ..BodyPlan::default() };
+        let mut stages = staged(Fake::silent(), plan, Framing::NONE);
+        stages.hold_response(Box::new(AdmittingJudge));
+        let (mut response, _) = head(text);
+        let began = Instant::now();
+        let mut cx = Context::from_waker(Waker::noop());
+        stages.respond(&mut cx, &mut response, &[b'x'; 1500]).unwrap();
+        stages.pass(&mut cx, &mut response, &[b'x'; 1500]).unwrap();
+        if response.framing == Framing::Opaque {
+            stages.end(&mut cx, &mut response, None).unwrap();
+        }
+        poll_fn(|cx| stages.poll_flush(cx, &mut Deadlines::default())).await.unwrap();
+        assert_eq!(stages.inner.body.len(), 3000);
+        assert_eq!(stages.inner.ended, text == UNTIL_CLOSE);
+        // The first 1000 bytes are free.
+        let took = began.elapsed().as_millis();
+        assert!((1900..2200).contains(&took), "{text:?} {took} ms");
+    }
 }
