@@ -122,6 +122,9 @@ fn is_plain(template: &Template) -> bool {
 /// Reads the host of a URL. It may have variables, except those that a client chooses freely:
 /// a client must not choose the service that admits it.
 fn read_host(text: &str) -> Result<Template, String> {
+    if text.starts_with('.') || text.contains("..") {
+        return Err("has a host with an empty label".to_owned());
+    }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let pieces = template::segments(text)?.into_iter().map(|segment| match segment {
         template::Segment::Text(text) if text.bytes().all(plain) => {
@@ -230,5 +233,13 @@ pub(super) mod tests {
         ] {
             assert!(Remote::read(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_host_with_an_empty_label_is_unreadable() {
+        for url in ["https://a..b/x", "http://a..:8080/x", "http://.a/", "http://..", "http://$host..a/"] {
+            assert_eq!(Remote::read(url).unwrap_err(), "has a host with an empty label", "{url}");
+        }
+        assert!(Remote::read("http://auth.example./x").is_ok());
     }
 }

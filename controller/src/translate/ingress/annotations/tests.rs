@@ -439,6 +439,10 @@ fn how_to_fix_a_protection_while_snippets_are_off_never_opens_the_route() {
     const CAUTION: &str = "remove the snippet only when the routes may be served without it";
     let parsed = read(&[("modsecurity-snippet", "SecRuleEngine On")]);
     assert!(parsed.problems[0].remedy.ends_with(CAUTION), "{}", parsed.problems[0]);
+    // Rules that may enforce nothing are ignored.
+    let parsed = read(&[("modsecurity-snippet", "SecRule ARGS evil deny")]);
+    let problem = &parsed.problems[0];
+    assert!(problem.remedy.ends_with(CAUTION) && problem.message.contains("is not true"), "{problem}");
     let strict = AnnotationLimits { risk: Risk::Low, ..AnnotationLimits::default() };
     let snippet = ingress(&[("modsecurity-snippet", "SecRuleEngine On")]);
     let parsed = parse(&snippet, &Options::default(), &strict, &NO_DECLARATIONS);

@@ -58,6 +58,10 @@ impl AnnotationReader<'_> {
             return;
         }
         match (entry.meanwhile(text), entry.support) {
+            (Some(NotYet::Harmless), _) if name == MODSECURITY => {
+                let message = format!("{text:?} is ignored: {SNIPPETS_OFF}");
+                self.warn(Code::AnnotationNotServed, name, message, SWITCH_ON_RULES);
+            }
             (Some(NotYet::Harmless), _) => {
                 let message = format!("{text:?} is ignored: the annotation is not implemented yet");
                 let remedy = "remove it, or accept that it has no effect for now";
