@@ -377,24 +377,11 @@ pub const UNSERVED: &[(&[&str], &str)] = &[
         ],
         "it is about the internals of nginx",
     ),
-    (
-        &[
-            "ancient_browser",
-            "balancer_ewma_score",
-            "invalid_referer",
-            "loggable",
-            "memcached_key",
-            "modern_browser",
-            "msie",
-            "secure_link",
-            "secure_link_expires",
-            "uid_got",
-            "uid_reset",
-            "uid_set",
-        ],
-        "the directives of nginx that give it a value are not served",
-    ),
+    (ASSIGNABLE, NO_DIRECTIVES),
+    (&["secure_link", "secure_link_expires", "uid_got", "uid_set"], NO_DIRECTIVES),
 ];
+
+const NO_DIRECTIVES: &str = "the directives of nginx that give it a value are not served";
 
 /// Variables of [`UNSERVED`] that nginx lets a configuration declare or assign.
 const ASSIGNABLE: &[&str] = &[

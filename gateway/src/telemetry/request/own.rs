@@ -8,8 +8,8 @@
 //!
 //! When another series takes over a slot, the row's content moves to the shared row. A scrape must
 //! count it exactly once, because a decreasing counter looks like a restart. It therefore
-//! [keeps](WorkerRows::keep) all rows in place while it reads. No request waits for a scrape: it uses the
-//! shared row meanwhile.
+//! [keeps](WorkerRows::keep) all rows in place while it reads. No request waits for a scrape: it
+//! uses the shared row meanwhile.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
