@@ -238,9 +238,10 @@ impl<'c> Http1<'c> {
     async fn settle(&self, mut wire: Box<Wire>, mut framing: Framing, keep: bool) -> AfterRequest {
         if !keep {
             // A client that may still be sending needs time to read the response first.
-            return match framing.is_done() && wire.ahead.is_empty() {
-                true => AfterRequest::Close(wire),
-                false => AfterRequest::Linger(wire),
+            let sends = !framing.is_done() || poll_fn(|cx| Poll::Ready(wire.has_more(cx))).await;
+            return match sends {
+                true => AfterRequest::Linger(wire),
+                false => AfterRequest::Close(wire),
             };
         }
         if framing.is_done() {

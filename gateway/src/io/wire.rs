@@ -141,14 +141,22 @@ impl Wire {
         }
     }
 
+    /// Returns whether the client has sent more than was read, as far as the event loop knows.
+    pub(crate) fn has_more(&self, cx: &mut Context<'_>) -> bool {
+        !self.ahead.is_empty() || self.transport.tcp().poll_read_ready(cx).is_ready()
+    }
+
     /// Closes the connection. TLS sends close_notify (RFC 8446 §6.1), without which the client
-    /// would have to assume a truncation attack.
+    /// would have to assume a truncation attack. TCP sends what the kernel holds
+    /// ([`Transport::poll_write_last`]): closing alone would discard it if the client has sent
+    /// bytes that were not read.
     pub(crate) async fn close(mut self: Box<Self>) {
-        if self.transport.is_encrypted() {
-            // The result does not matter: the connection closes in any case. Boxed, because it is
-            // rare and would enlarge the future of every idle connection.
-            let _ = Box::pin(timeout(CLOSE_TIMEOUT, self.transport.shutdown())).await;
-        }
+        // The result does not matter: the connection closes in any case.
+        let _ = match self.transport.is_encrypted() {
+            // Boxed, because it is rare and would enlarge the future of every idle connection.
+            true => Box::pin(timeout(CLOSE_TIMEOUT, self.transport.shutdown())).await,
+            false => Ok(self.transport.shutdown().await),
+        };
     }
 
     /// Closes the connection such that the client can read the last response: closing a socket
@@ -202,6 +210,7 @@ mod tests {
     use std::task::Waker;
 
     use pingora_core::protocols::l4::ext::get_tcp_info;
+    use tokio::io::AsyncReadExt;
     use tokio::net::TcpStream;
 
     use super::*;
@@ -260,6 +269,17 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let _ = pin!(wire.deliver(Duration::from_secs(60))).poll(&mut cx);
         assert_eq!(unsent(), 0, "the kernel holds them back for 200 ms");
+    }
+
+    #[tokio::test]
+    async fn the_last_bytes_were_lost_if_the_client_had_sent_more() {
+        let (mut wire, mut client) = wire().await;
+        client.write_all(b"\r\n").await.unwrap();
+        poll_fn(|cx| wire.transport.poll_write_last(cx, b"ok")).await.unwrap();
+        wire.close().await;
+        let mut read = [0; 2];
+        client.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"ok");
     }
 
     #[tokio::test]
