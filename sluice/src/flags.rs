@@ -7,6 +7,8 @@
 
 mod check;
 mod command;
+mod error;
+mod grammar;
 mod observe;
 mod parse;
 mod rules;

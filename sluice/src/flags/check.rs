@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-use super::parse::{FlagError, is_on, needs, switch};
+use super::error::FlagError;
+use super::grammar::switch;
+use super::parse::{is_on, needs};
 use super::settings::ServeFlags;
 use super::table;
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches};
 
 use super::command::{Command, Output};
-use super::parse::{FlagError, admin_address, admin_arguments, is_on, output, output_argument, switch};
+use super::error::FlagError;
+use super::grammar::{admin_arguments, output_argument, switch};
+use super::parse::{admin_address, is_on, output};
 use super::value;
 
 const TOP: &str = "top";

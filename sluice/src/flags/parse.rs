@@ -4,126 +4,21 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 
-use clap::builder::StyledStr;
+use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches};
 use sluice_config::redaction::{HIDDEN, without_user};
 use sluice_gateway::state::setting_values::{SettingOrigin, SettingValue};
 
 use super::check;
 use super::command::{Command, ConfigurationView, ExplainRequest, Output, Show};
+use super::error::FlagError;
+use super::grammar::{ADMIN, CLIENT, HEADER, HOST, HTTPS, METHOD, OTHERS, OUTPUT, PATH, VERSION, program};
 use super::observe;
 use super::rules;
 use super::settings::ServeFlags;
 use super::table::{self, Flag};
 use super::{value, webhook_cert};
-use crate::wait_shutdown;
-
-/// An invalid command line. Each message states what to do.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FlagError {
-    /// A flag that the subcommand does not have.
-    #[error("unknown flag {name}{}; `sluice {command} --help` lists all flags", hint(.similar))]
-    Unknown {
-        /// The flag as given.
-        name: String,
-        /// A flag with a similar name.
-        similar: Option<String>,
-        /// The subcommand.
-        command: &'static str,
-    },
-    /// A value of the wrong type.
-    #[error("invalid value {value:?} for --{flag}: it needs {expected}")]
-    Value {
-        /// The flag.
-        flag: &'static str,
-        /// The value as given.
-        value: String,
-        /// The expected format.
-        expected: &'static str,
-    },
-    /// A flag without its required value.
-    #[error("{flag} needs a value: write {flag} VALUE or {flag}=VALUE")]
-    NoValue {
-        /// The flag.
-        flag: String,
-    },
-    /// A word that is neither a flag nor a value.
-    #[error(
-        "unexpected argument {word:?}; values of bool flags are written --flag=false, subcommands come first"
-    )]
-    Stray {
-        /// The word.
-        word: String,
-    },
-    /// An unknown subcommand.
-    #[error(
-        "unknown subcommand {word:?}; there are serve, check, routes, backends, certs, problems, top, tap, trace-next, bundle, \
-         ui, webhook-cert, wait-shutdown, version and help"
-    )]
-    Subcommand {
-        /// The word.
-        word: String,
-    },
-    /// A subcommand without its required subcommand.
-    #[error("{command} needs {needs}; see `sluice {command} --help`")]
-    Incomplete {
-        /// The subcommand.
-        command: &'static str,
-        /// The possible subcommands.
-        needs: &'static str,
-    },
-    /// A required flag is missing.
-    #[error("{command} needs --{flag}; see `sluice {command} --help`")]
-    Required {
-        /// The subcommand.
-        command: &'static str,
-        /// The flag.
-        flag: &'static str,
-    },
-    /// Two flags that exclude each other.
-    #[error("--{one} and --{other} exclude each other; remove one of them")]
-    Exclusive {
-        /// The first flag.
-        one: &'static str,
-        /// The second flag.
-        other: &'static str,
-    },
-    /// A flag that requires another one.
-    #[error("--{flag} needs --{other}; {} or remove --{flag}", add(.other))]
-    Needs {
-        /// The flag.
-        flag: &'static str,
-        /// The required flag.
-        other: &'static str,
-    },
-    /// Two listeners with the same port.
-    #[error("port {port} is already in use by --{one}. Please check the flag --{other}")]
-    SamePort {
-        /// The port.
-        port: u16,
-        /// The flag of the first listener.
-        one: &'static str,
-        /// The flag of the second listener.
-        other: &'static str,
-    },
-    /// `check` without a source.
-    #[error("check needs --manifests DIR, a folder of Kubernetes manifests, or --kubeconfig FILE, a cluster")]
-    NoSource,
-    /// A comparison without requests.
-    #[error("--against needs requests to send: add --urls FILE or --access-log FILE")]
-    NoRequests,
-    /// An argument that is not Unicode.
-    #[error("argument {word:?} is not valid UTF-8; write it in UTF-8")]
-    Encoding {
-        /// The argument, with replacement characters.
-        word: String,
-    },
-    /// Any other error reported by clap.
-    #[error("{0}; see `sluice --help`")]
-    Other(String),
-}
 
 /// The parsed command line.
 #[derive(Debug)]
@@ -304,7 +199,7 @@ pub(super) fn needs(matches: &ArgMatches, flags: &[(&'static str, &'static str)]
     lacking.map_or(Ok(()), |&(flag, other)| Err(FlagError::Needs { flag, other }))
 }
 
-/// Returns the value of a [`switch`].
+/// Returns the value of a [`switch`](super::grammar::switch).
 pub(super) fn is_on(matches: &ArgMatches, name: &'static str) -> Result<bool, FlagError> {
     let Some(text) = matches.get_many::<String>(name).and_then(Iterator::last) else { return Ok(false) };
     value::bool(text).map_err(|expected| FlagError::Value { flag: name, value: text.clone(), expected })
@@ -316,126 +211,6 @@ fn given<'a>(flag: &Flag, matches: &'a ArgMatches) -> Option<impl Iterator<Item 
 
 fn has_value(name: &str, matches: &ArgMatches) -> bool {
     matches.get_many::<String>(name).is_some_and(|mut values| values.any(|value| !value.is_empty()))
-}
-
-const ADMIN: &str = "admin-address";
-const OUTPUT: &str = "output";
-const HOST: &str = "host";
-const PATH: &str = "path";
-const METHOD: &str = "method";
-const HEADER: &str = "header";
-const HTTPS: &str = "https";
-const CLIENT: &str = "client";
-
-const VERSION: &str = "version";
-const HELP: &str = "help";
-
-/// The subcommands beside those of [`ConfigurationView`] and [`observe`].
-const OTHERS: [&str; 6] = ["serve", "check", webhook_cert::NAME, wait_shutdown::NAME, VERSION, HELP];
-
-/// Returns the grammar of the program.
-fn program() -> clap::Command {
-    let serve = clap::Command::new("serve")
-        .about("Serve a cluster or a folder of manifests (the default subcommand)")
-        .args(arguments(|_| true));
-    let check = clap::Command::new("check")
-        .about(
-            "Print every problem of a folder of manifests or of a cluster (--kubeconfig), of which nothing is changed, and what \
-             requests get; exits with 1 when one is an error, or when responses differ, with 0 otherwise, and with 2 when the \
-             source or the flags cannot be read",
-        )
-        .args(arguments(|_| true))
-        .args(check::arguments());
-    let shows = ConfigurationView::ALL.map(|view| {
-        clap::Command::new(view.name())
-            .about(view.about())
-            .args(admin_arguments())
-            .arg(output_argument())
-            .args(if view == ConfigurationView::Routes { request_arguments() } else { Vec::new() })
-    });
-    clap::Command::new("sluice")
-        .about("A Kubernetes ingress gateway")
-        .no_binary_name(true)
-        .bin_name("sluice")
-        .subcommands([serve, check])
-        .subcommands(shows)
-        .subcommands(observe::grammars())
-        .subcommand(webhook_cert::grammar())
-        .subcommand(clap::Command::new(wait_shutdown::NAME).about(
-            "End the gateway of this container and wait until it has ended, as a preStop hook; takes no flags",
-        ))
-        .subcommand(clap::Command::new(VERSION).about("Print the version"))
-}
-
-/// Returns the arguments of `routes` that describe a request.
-fn request_arguments() -> Vec<Arg> {
-    let argument = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help);
-    let about_a_request = |argument: Arg| argument.help_heading("What one request gets, and why");
-    let host = argument(
-        HOST,
-        "NAME",
-        "explain the response to a request for this host, and why no other rule applies",
-    );
-    vec![
-        host.help_heading("What one request gets, and why"),
-        about_a_request(argument(PATH, "PATH", "its path, with its query").default_value("/")),
-        about_a_request(argument(METHOD, "METHOD", "its method").default_value("GET")),
-        about_a_request(argument(HEADER, "'NAME: VALUE'", "a header field; may be given several times"))
-            .action(ArgAction::Append),
-        about_a_request(switch(HTTPS, "over https")),
-        about_a_request(argument(CLIENT, "ADDRESS", "the client's address, for address lists and limits")),
-    ]
-}
-
-/// Returns the argument that names the admin listener.
-pub(super) fn admin_arguments() -> Vec<Arg> {
-    arguments(|flag| flag.name == ADMIN)
-}
-
-pub(super) fn output_argument() -> Arg {
-    Arg::new(OUTPUT).short('o').long(OUTPUT).value_name("FORMAT").default_value("table").help("json or table")
-}
-
-fn arguments(wanted: fn(&Flag) -> bool) -> Vec<Arg> {
-    let groups = table::GROUPS.iter();
-    groups
-        .flat_map(|group| group.flags.iter().map(move |flag| (group.heading, flag)))
-        .filter(|(_, flag)| wanted(flag))
-        .map(|(heading, flag)| argument(heading, flag))
-        .collect()
-}
-
-/// Converts a flag to clap's type, with pflag's forms.
-fn argument(heading: &'static str, flag: &'static Flag) -> Arg {
-    let mut help = flag.help.to_owned();
-    if !flag.default.is_empty() {
-        help.push_str(&format!(" [default: {}]", flag.default));
-    }
-    if let Some(reason) = flag.value.without_effect() {
-        help.push_str(&format!(" (no effect: {reason})"));
-    }
-    let argument = Arg::new(flag.name)
-        .long(flag.name)
-        .value_name(flag.value.type_name())
-        .action(ArgAction::Append)
-        .help_heading(heading)
-        .help(StyledStr::from(help));
-    // pflag also accepts a single dash for one-letter flags of Go's flag package.
-    let argument = match flag.name {
-        "v" => argument.short('v'),
-        _ => argument,
-    };
-    if flag.value.is_bool() { bool(argument) } else { argument.num_args(1).allow_hyphen_values(true) }
-}
-
-/// Makes an argument a bool with pflag's forms: `--name` and `--name=false`.
-fn bool(argument: Arg) -> Arg {
-    argument.num_args(0..=1).require_equals(true).default_missing_value("true")
-}
-
-/// Returns a bool argument that is off by default.
-pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
-    bool(Arg::new(name).long(name).value_name("BOOL").action(ArgAction::Append).help(help))
 }
 
 /// Converts clap's error to one line. clap reports help and version as errors, too.
@@ -465,16 +240,4 @@ fn refused(error: &clap::Error, command: &'static str) -> Result<Command, FlagEr
             FlagError::Other(line.trim_start_matches("error: ").to_owned())
         }
     })
-}
-
-/// Returns what to do about a missing flag.
-fn add(name: &str) -> String {
-    match table::all().any(|flag| flag.name == name && flag.value.is_bool()) {
-        true => format!("set --{name}=true"),
-        false => format!("add --{name}"),
-    }
-}
-
-fn hint(similar: &Option<String>) -> String {
-    similar.as_ref().map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 
 use sluice_config::LocationDatabase;
 
-use super::parse::FlagError;
+use super::error::FlagError;
 use super::settings::ServeFlags;
 
 /// Pairs of flags that exclude each other.

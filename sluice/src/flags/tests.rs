@@ -6,7 +6,8 @@ use std::time::Duration;
 use sluice_config::NamespacedName;
 use sluice_controller::{DutyOptions, Options};
 
-use super::parse::{FlagError, ParsedCommandLine};
+use super::error::FlagError;
+use super::parse::ParsedCommandLine;
 use super::*;
 
 /// The flags listed in the reference's documentation, as an independent copy to verify the table.

@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches};
 use sluice_controller::webhook_certificate::{CreateCertificate, PatchWebhook, SecretKeys, WebhookSecret};
 
 use super::command::Command;
-use super::parse::FlagError;
+use super::error::FlagError;
 use super::value;
 
 /// The name of the subcommand.
