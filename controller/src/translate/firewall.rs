@@ -73,6 +73,30 @@ pub(crate) struct FirewallDirectives {
     pub(crate) enforces: bool,
 }
 
+impl GlobalFirewall {
+    /// Returns whether it refuses requests to rules whose Ingress has no settings of a firewall.
+    pub(crate) fn enforces(&self) -> bool {
+        self.enforces_with(&FirewallSettings::default())
+    }
+
+    /// Returns whether a snippet of an Ingress may refuse requests beside this firewall. `enabled`
+    /// is the Ingress's [`ENABLE`].
+    pub(crate) fn enforces_snippet(&self, enabled: Option<bool>, snippet: &str) -> bool {
+        match FirewallText::read(snippet) {
+            Ok(text) if !text.may_refuse() => false,
+            Ok(text) => {
+                let snippet = Some(Arc::new(text));
+                self.enforces_with(&FirewallSettings { enabled, snippet, ..FirewallSettings::default() })
+            }
+            Err(_) => enabled.unwrap_or(self.enabled),
+        }
+    }
+
+    fn enforces_with(&self, own: &FirewallSettings) -> bool {
+        compose(self, own).is_some_and(|directives| directives.enforces)
+    }
+}
+
 /// Returns the directives of a rule; `None` if it has no firewall.
 pub(crate) fn compose(global: &GlobalFirewall, own: &FirewallSettings) -> Option<FirewallDirectives> {
     if !own.enabled.unwrap_or(global.enabled) {

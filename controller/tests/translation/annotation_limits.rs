@@ -101,3 +101,42 @@ fn gates_for_annotations_apply_live() {
     world.put([config_map(json!({"annotations-risk-level": "Medium"}))]);
     assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"]);
 }
+
+#[test]
+fn a_rule_for_an_engine_that_the_configmap_switches_on_closes_while_snippets_are_off() {
+    let configmap = Some(NamespacedName::new("default", "controller"));
+    let waf_agent = Some("127.0.0.1:9913".parse().unwrap());
+    let mut world = World::ready(Options { configmap, waf_agent, ..Options::default() });
+    let rule = "SecRule ARGS \"@contains evil\" \"id:1,phase:2,deny\"";
+    let shop = |annotations: &[(&str, &str)]| with("shop", annotations, paths("shop.example", &["/"]));
+    let firewall = |engine: &str| json!({"enable-modsecurity": "true", "modsecurity-snippet": engine});
+    let (open, closed) = ("/ -> web:http (http)", "/ -> web:http (http) denied 503");
+    world.put([config_map(firewall("SecRuleEngine DetectionOnly")), shop(&[("modsecurity-snippet", rule)])]);
+    assert_eq!(world.rules("shop.example"), [open], "nothing would be refused");
+    world.put([config_map(firewall("SecRuleEngine On"))]);
+    assert_eq!(world.rules("shop.example"), [closed]);
+    let texts = world.texts();
+    assert!(texts.iter().any(|text| text.contains("of the ConfigMap switches the engine on")), "{texts:?}");
+    let include = "Include /etc/other.conf";
+    for (annotations, expected) in [
+        (&[("modsecurity-snippet", include)][..], closed),
+        (&[("modsecurity-snippet", "SecRuleUpdateActionById 942100 \"deny\"")], closed),
+        (&[("modsecurity-snippet", "SecRuleRemoveById 942100\nSecAuditEngine Off")], open),
+        (&[("modsecurity-snippet", &format!("SecRuleEngine DetectionOnly\n{rule}"))], open),
+        (&[("modsecurity-snippet", rule), ("enable-modsecurity", "false")], open),
+        (&[("modsecurity-snippet", rule), ("enable-modsecurity", "true")], closed),
+    ] {
+        world.put([shop(annotations)]);
+        assert_eq!(world.rules("shop.example"), [expected], "{annotations:?}");
+    }
+    let mut data = firewall("SecRuleEngine On");
+    data["allow-snippet-annotations"] = "true".into();
+    data["annotations-risk-level"] = "Critical".into();
+    world.put([config_map(data)]);
+    assert_eq!(world.rules("shop.example"), [open], "its rules are in force");
+    world.put([
+        config_map(json!({"modsecurity-snippet": "SecRuleEngine On"})),
+        shop(&[("modsecurity-snippet", rule)]),
+    ]);
+    assert_eq!(world.rules("shop.example"), [open], "the ConfigMap has no firewall");
+}

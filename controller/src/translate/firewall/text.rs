@@ -104,6 +104,15 @@ impl FirewallText {
         self.changes.iter().map(String::as_str)
     }
 
+    /// Returns whether it may refuse requests that pass without it: not if it only removes rules
+    /// and sets what the audit log has.
+    pub(super) fn may_refuse(&self) -> bool {
+        self.lines().chain(self.changes()).any(|line| {
+            let line = line.to_ascii_lowercase();
+            !line.starts_with("secruleremove") && !line.starts_with("secaudit")
+        })
+    }
+
     /// Returns the directives without effect, each with the reason.
     pub(crate) fn ignored(&self) -> &[String] {
         &self.ignored

@@ -176,6 +176,8 @@ impl SettingsBuilder {
         unmatched_closed: Option<Arc<str>>,
     ) -> ConfigMapSettings {
         self.global_auth.snippet = self.snippets.authorisation.clone();
+        self.annotation_limits.enforcing_firewall =
+            Some(&self.snippets.firewall).filter(|firewall| firewall.enforces()).cloned();
         self.global.hsts = self.hsts_enabled.then_some(self.hsts);
         let names_servers = self.server_tokens.unwrap_or(true);
         // ingress-nginx removes the field from all responses then.

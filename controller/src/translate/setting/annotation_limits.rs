@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Risk;
+use crate::translate::firewall::GlobalFirewall;
 
 /// Limits of the ConfigMap on annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub struct AnnotationLimits {
     pub strict_paths: bool,
     /// `global-allowed-response-headers`: fields that `custom-headers` may set.
     pub response_headers: Vec<Arc<str>>,
+    /// `enable-modsecurity` and `modsecurity-snippet`: the firewall that applies to all rules, if it
+    /// enforces.
+    pub(crate) enforcing_firewall: Option<GlobalFirewall>,
 }
 
 impl Default for AnnotationLimits {
@@ -31,6 +35,7 @@ impl Default for AnnotationLimits {
             cross_namespace: false,
             strict_paths: true,
             response_headers: Vec::new(),
+            enforcing_firewall: None,
         }
     }
 }

@@ -5,10 +5,11 @@ use sluice_config::{Code, Deny};
 use super::AnnotationReader;
 use super::treatment::Treatment;
 use crate::problem::{because, error};
+use crate::translate::firewall::{self, GlobalFirewall};
 use crate::translate::ingress::annotations::Annotation;
 use crate::translate::routes::{HostClosure, REJECTED, UNABLE};
 use crate::translate::setting::{NotYet, Reach, Risk, Support, Unreadable};
-use crate::translate::value::Author;
+use crate::translate::value::{self, Author};
 
 const SNIPPETS_OFF: &str =
     "the annotation is a snippet, and allow-snippet-annotations in the ConfigMap is not true";
@@ -16,7 +17,9 @@ const SWITCH_ON: &str = "set allow-snippet-annotations to true and annotations-r
                          to have its directives translated (docs/snippets.md), or replace the snippet by annotations; \
                          remove the snippet only when the routes may be served without it";
 
-const MODSECURITY: &str = "modsecurity-snippet";
+/// Completes [`SNIPPETS_OFF`] for rules that the engine of the ConfigMap would enforce.
+const ENGINE_IS_ON: &str =
+    ", and its rules would be enforced, because modsecurity-snippet of the ConfigMap switches the engine on";
 const SWITCH_ON_RULES: &str = "set allow-snippet-annotations to true and annotations-risk-level to Critical in the ConfigMap to have its \
      rules applied (docs/waf.md); remove the snippet only when the routes may be served without it";
 
@@ -57,8 +60,8 @@ impl AnnotationReader<'_> {
         if entry.support == Support::Served && !self.is_switched_off(entry) {
             return;
         }
-        match (entry.meanwhile(text), entry.support) {
-            (Some(NotYet::Harmless), _) if name == MODSECURITY => {
+        match (self.meanwhile(text, entry), entry.support) {
+            (Some(NotYet::Harmless), _) if name == firewall::SNIPPET => {
                 let message = format!("{text:?} is ignored: {SNIPPETS_OFF}");
                 self.warn(Code::AnnotationNotServed, name, message, SWITCH_ON_RULES);
             }
@@ -69,7 +72,13 @@ impl AnnotationReader<'_> {
             }
             (Some(_), _) => {
                 let (mut reason, remedy) = match entry.never {
-                    _ if name == MODSECURITY => (SNIPPETS_OFF.to_owned(), SWITCH_ON_RULES),
+                    _ if name == firewall::SNIPPET => {
+                        let engine = match entry.meanwhile(text) {
+                            Some(NotYet::Harmless) => ENGINE_IS_ON,
+                            _ => "",
+                        };
+                        (format!("{SNIPPETS_OFF}{engine}"), SWITCH_ON_RULES)
+                    }
                     _ if entry.snippet.is_some() => (SNIPPETS_OFF.to_owned(), SWITCH_ON),
                     Some(instead) => (
                         "the annotation is text or rules for nginx, which is never executed".to_owned(),
@@ -85,6 +94,24 @@ impl AnnotationReader<'_> {
                 self.warn(Code::AnnotationWithoutEffect, name, message, "remove the annotation");
             }
             (None, _) => {}
+        }
+    }
+
+    /// Returns the effect of a value that is not served. A snippet of the firewall restricts access
+    /// if the ConfigMap switches the engine on that runs its rules.
+    fn meanwhile(&self, text: &str, entry: &Annotation) -> Option<NotYet> {
+        let is_enforced = |firewall: &GlobalFirewall| {
+            let enabled = self.ingress.annotation(firewall::ENABLE).and_then(|text| value::truth(text).ok());
+            firewall.enforces_snippet(enabled, text)
+        };
+        match entry.meanwhile(text) {
+            Some(NotYet::Harmless)
+                if entry.name == firewall::SNIPPET
+                    && self.annotation_limits.enforcing_firewall.as_ref().is_some_and(is_enforced) =>
+            {
+                Some(NotYet::Protects)
+            }
+            meanwhile => meanwhile,
         }
     }
 
