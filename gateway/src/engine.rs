@@ -130,6 +130,7 @@ pub(crate) async fn serve<D: ClientSide + Send + Sync + 'static>(
     {
         head.become_error_page(&target);
         downstream.withhold_body();
+        downstream.close_after_response();
         verdict = exchange.begin_certificate_page(&request::view(&head));
     }
     let mut memory = Reservation::default();

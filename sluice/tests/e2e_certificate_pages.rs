@@ -88,12 +88,14 @@ fn clients_without_an_acceptable_certificate_get_only_the_page() {
     let gateway = Gateway::start(&site.folder);
     let foreign = Authority::new().issue_client("client", 7).presenting(&[], HTTP_1);
     for (config, verify) in [(client::trusting(HTTP_1), "NONE"), (foreign, "FAILED:")] {
-        let mut connection = Connection::tls_with(gateway.https, HOST, &config);
         for target in
             ["/", "/secret?a=1", "/denied/../secret", "/denied", "/denied/x", "//denied", "/%64enied"]
         {
+            let mut connection = Connection::tls_with(gateway.https, HOST, &config);
             let response = connection.get(HOST, target);
             assert_page(&response);
+            assert_eq!(response.header("connection"), Some("close"), "as the refusal that it replaces");
+            assert!(connection.is_closed());
             assert!(response.received("ssl-client-verify")[0].starts_with(verify), "{target}");
         }
     }
@@ -122,15 +124,16 @@ fn the_status_is_that_of_the_page() {
 }
 
 #[test]
-fn a_body_does_not_reach_the_page_and_the_connection_continues() {
+fn a_body_does_not_reach_the_page() {
     let site = Site::new(&[]);
     let gateway = Gateway::start(&site.folder);
-    let mut connection = anonymous(&gateway);
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         let body = "GET /secret HTTP/1.1\r\nHost: shop.example\r\n\r\n";
+        let mut connection = anonymous(&gateway);
         assert_page(&connection.request(method, HOST, "/secret", &[("Content-Type", "text/plain")], body));
+        assert!(connection.is_closed());
     }
-    // A body that is not read has no known end.
+    let mut connection = anonymous(&gateway);
     let head = "POST /secret HTTP/1.1\r\nHost: shop.example\r\nTransfer-Encoding: chunked\r\n\r\n";
     connection.send(format!("{head}3\r\nabc\r\n0\r\n\r\n"));
     let response = connection.response();
@@ -156,11 +159,10 @@ fn a_body_does_not_reach_the_page_and_the_connection_continues() {
 fn head_stays_head() {
     let site = Site::new(&[]);
     let gateway = Gateway::start(&site.folder);
-    let mut connection = anonymous(&gateway);
-    let response = connection.request("HEAD", HOST, "/secret", &[], "");
+    let response = anonymous(&gateway).request("HEAD", HOST, "/secret", &[], "");
     assert_eq!((response.status, response.body()), (200, &b""[..]));
     assert_eq!(site.help.seen()[0].start, format!("HEAD {PAGE} HTTP/1.1"));
-    assert_page(&connection.get(HOST, "/"));
+    assert_page(&anonymous(&gateway).get(HOST, "/"));
 }
 
 #[test]
@@ -204,12 +206,11 @@ fn passwords_and_address_lists_of_the_page_apply() {
     let site = Site::new(&[("auth-type", "basic"), ("auth-secret", "users")]);
     site.folder.write("users.yaml", opaque_secret("users", &[("auth", "ann:{PLAIN}open sesame\n")]));
     let gateway = Gateway::start(&site.folder);
-    let mut connection = anonymous(&gateway);
-    let response = connection.request("POST", HOST, "/secret", &[], "abc");
+    let response = anonymous(&gateway).request("POST", HOST, "/secret", &[], "abc");
     assert_eq!(response.status, 401);
     assert!(response.header("www-authenticate").is_some());
     let ann = [("Authorization", "Basic YW5uOm9wZW4gc2VzYW1l")];
-    assert_page(&connection.request("POST", HOST, "/secret", &ann, "abc"));
+    assert_page(&anonymous(&gateway).request("POST", HOST, "/secret", &ann, "abc"));
     site.page(&[("whitelist-source-range", "203.0.113.0/24")]);
     await_until("the list", || anonymous(&gateway).get(HOST, "/secret").status == 403);
     assert_eq!(site.shop.requests(), 0);
@@ -239,9 +240,8 @@ fn a_page_without_a_rule_is_not_found() {
     site.folder.remove("page.yaml");
     site.shop("/secret", PAGE, &[]);
     let gateway = Gateway::start(&site.folder);
-    let mut connection = anonymous(&gateway);
-    assert_eq!(connection.request("POST", HOST, "/secret", &[], "abc").status, 404);
-    assert_eq!(connection.get(HOST, "/secret").status, 404);
+    assert_eq!(anonymous(&gateway).request("POST", HOST, "/secret", &[], "abc").status, 404);
+    assert_eq!(anonymous(&gateway).get(HOST, "/secret").status, 404);
     assert_eq!(site.shop.requests(), 0);
 }
 
@@ -251,13 +251,12 @@ fn a_page_of_the_same_rule_is_stored_under_its_own_path() {
     site.folder.remove("page.yaml");
     site.shop("/", PAGE, &[("sluice.dev/cache", "true"), ("sluice.dev/cache-ttl", "1m")]);
     let gateway = Gateway::start(&site.folder);
-    let (mut anonymous, mut accepted) =
-        (anonymous(&gateway), Connection::tls_with(gateway.https, HOST, &site.accepted()));
+    let mut accepted = Connection::tls_with(gateway.https, HOST, &site.accepted());
     for _ in 0..2 {
-        assert_eq!(anonymous.get(HOST, "/secret").json()["target"], PAGE);
+        assert_eq!(anonymous(&gateway).get(HOST, "/secret").json()["target"], PAGE);
         assert_eq!(accepted.get(HOST, "/secret").json()["target"], "/secret");
     }
-    assert_eq!(anonymous.get(HOST, "/other").json()["target"], PAGE);
+    assert_eq!(anonymous(&gateway).get(HOST, "/other").json()["target"], PAGE);
     assert_eq!(site.shop.requests(), 2);
 }
 

@@ -200,7 +200,8 @@ fn changed_authorities_and_revocations_apply_to_open_connections() {
     await_until("the certificate to be revoked", || open.get(HOST, "/").status == 400);
     assert_eq!(status(&gateway, &config), 400);
     site.trust(&site.authority, None);
-    await_until("the list to be gone", || open.get(HOST, "/").status == 200);
+    await_until("the list to be gone", || status(&gateway, &config) == 200);
+    let mut open = Connection::tls_with(gateway.https, HOST, &config);
     // A list of another authority says nothing about the client's.
     let other = Authority::new();
     site.trust(&site.authority, Some(&other.revocation_list(&[])));
@@ -208,7 +209,34 @@ fn changed_authorities_and_revocations_apply_to_open_connections() {
     site.trust(&other, None);
     let theirs = other.issue_client("client", 1).presenting(&[], HTTP_1);
     await_until("the other authority", || status(&gateway, &theirs) == 200);
-    assert_eq!(open.get(HOST, "/").status, 400);
+    assert_eq!(status(&gateway, &config), 400);
+}
+
+#[test]
+fn a_client_without_an_acceptable_certificate_kept_its_connection() {
+    let site = Site::new(&[]);
+    let gateway = Gateway::start(&site.folder);
+    let foreign = Authority::new().issue_client("client", 7);
+    let is_refused = |config: &Arc<ClientConfig>, status| {
+        let mut connection = Connection::tls_with(gateway.https, HOST, config);
+        let answer = connection.get(HOST, "/");
+        assert_eq!((answer.status, answer.header("connection")), (status, Some("close")));
+        assert!(connection.is_closed());
+    };
+    is_refused(&without_certificate(), 400);
+    is_refused(&foreign.presenting(&[], HTTP_1), 400);
+    // One of HTTP/2 continues, as with nginx. Each of its requests is verified.
+    h2::run(async {
+        let connection = h2::Connection::tls_with(gateway.https, HOST, foreign.presenting(&[], HTTP_2)).await;
+        for _ in 0..2 {
+            let answer = connection.get(&format!("https://{HOST}/")).await.unwrap();
+            assert_eq!(answer.status().as_u16(), 400);
+        }
+    });
+    site.ingress("shop", HOST, &[("auth-tls-error-page", "https://help.example/certificates")]);
+    await_until("the redirect", || status(&gateway, &without_certificate()) == 302);
+    is_refused(&without_certificate(), 302);
+    assert_eq!(site.backend.requests(), 0);
 }
 
 #[test]

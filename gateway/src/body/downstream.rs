@@ -195,6 +195,9 @@ pub(crate) trait ClientSide: Downstream {
     /// Ends the request body, which no endpoint gets. The connection handles the unread body as
     /// that of a request that was answered early. Must be called before any of it was passed on.
     fn withhold_body(&mut self);
+
+    /// Closes a connection of HTTP/1 after the response.
+    fn close_after_response(&mut self);
 }
 
 /// The result of passing on a piece of a response.

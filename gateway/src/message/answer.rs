@@ -16,7 +16,7 @@ pub struct Answer {
     pub fields: Vec<(HeaderName, HeaderValue)>,
     /// The content.
     pub body: Bytes,
-    /// Closes the connection after the response (malformed requests).
+    /// Closes a connection of HTTP/1 after the response, such as one to a malformed request.
     pub close: bool,
     /// Nothing is sent: the connection closes, or the stream is reset (nginx's 444).
     pub silent: bool,

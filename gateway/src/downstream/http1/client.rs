@@ -261,6 +261,10 @@ impl ClientSide for Client {
     fn withhold_body(&mut self) {
         self.withheld = Some(mem::replace(&mut self.framing, Framing::NONE));
     }
+
+    fn close_after_response(&mut self) {
+        self.keep = false;
+    }
 }
 
 impl Downstream for Client {

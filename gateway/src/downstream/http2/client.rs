@@ -152,6 +152,8 @@ impl ClientSide for Client {
         self.withheld = Some(mem::replace(&mut self.framing, Framing::NONE));
         self.open.waits();
     }
+
+    fn close_after_response(&mut self) {}
 }
 
 impl Downstream for Client {
