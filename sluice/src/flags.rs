@@ -22,7 +22,8 @@ pub(crate) use check::{
 };
 pub(crate) use command::{Command, ConfigurationView, ExplainRequest, Output, Show};
 pub(crate) use observe::{
-    Bundle, LiveRequests, Observation, ObserveArguments, TapArguments, Top, TopOrder, TraceNext,
+    ArchiveDestination, Bundle, LiveRequests, Observation, ObserveArguments, TapArguments, Top, TopOrder,
+    TraceNext,
 };
 #[cfg(test)]
 pub(crate) use parse::ParsedCommandLine;

@@ -20,8 +20,13 @@ pub(crate) fn note(line: fmt::Arguments<'_>) {
 
 /// Prints to standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> ExitCode {
+    print_bytes(text.as_bytes())
+}
+
+/// Like [`print`].
+pub(crate) fn print_bytes(bytes: &[u8]) -> ExitCode {
     let mut stdout = io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => fail(&error, 1),

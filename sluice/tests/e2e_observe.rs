@@ -355,6 +355,27 @@ fn a_bundle_holds_the_state_and_the_log_without_secrets() {
 }
 
 #[test]
+fn a_bundle_for_standard_output_became_a_file_with_the_name_of_a_dash() {
+    let gateway = Gateway::start(&Folder::with(""));
+    let folder = tempfile::tempdir().unwrap();
+    let admin = gateway.admin.to_string();
+    let bundle = |admin: &str| {
+        let mut command = Command::new(program::find("sluice").unwrap());
+        command.current_dir(&folder).args(["bundle", "-o", "-", "--admin-address", admin]).output().unwrap()
+    };
+    let output = bundle(&admin);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("9 documents"), "{said}");
+    let path = folder.path().join("b.tar.gz");
+    std::fs::write(&path, &output.stdout).unwrap();
+    assert!(files(&path).iter().any(|(name, _)| name == "gateway/generation.json"));
+    let free = sluice_testing::ports::addresses::<1>()[0].to_string();
+    let failed = bundle(&free);
+    assert_eq!((failed.status.code(), &*failed.stdout), (Some(1), &b""[..]), "nothing that looks complete");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+}
+
+#[test]
 fn ui_prints_the_address_of_the_page() {
     let gateway = Gateway::start(&Folder::with(""));
     let said = text(&run_at(&gateway, &["ui"]));

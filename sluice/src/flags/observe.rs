@@ -1,6 +1,7 @@
 //! `sluice top`, `tap`, `trace-next`, `bundle` and `ui`: commands that observe running replicas.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ pub(crate) struct TapArguments {
     /// Which requests to print.
     pub(crate) requests: LiveRequests,
     /// Number of requests after which it ends.
-    pub(crate) count: Option<u64>,
+    pub(crate) count: Option<NonZeroU64>,
     /// A line of text, or of JSON, per request.
     pub(crate) output: Output,
 }
@@ -95,8 +96,19 @@ pub(crate) struct LiveRequests {
 /// Arguments of `bundle`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bundle {
-    /// The file to write; by default a name with the time in the current folder.
-    pub(crate) file: Option<PathBuf>,
+    /// Where to write it.
+    pub(crate) to: ArchiveDestination,
+}
+
+/// Where an archive is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ArchiveDestination {
+    /// A file in the current folder whose name has the time.
+    Named,
+    /// This file.
+    File(PathBuf),
+    /// Standard output (`-`).
+    StandardOutput,
 }
 
 /// Arguments of `ui`.
@@ -154,7 +166,7 @@ fn tap_grammar() -> clap::Command {
         .about("Print requests as they end, without header fields and values of secret parameters")
         .args(request_arguments())
         .arg(flag(SAMPLE, "SHARE", "the share of requests to read, such as 0.1"))
-        .arg(flag(COUNT, "NUMBER", "end after so many requests"))
+        .arg(flag(COUNT, "NUMBER", "end after so many requests, at least 1"))
         .arg(output_argument())
 }
 
@@ -183,7 +195,7 @@ fn request_arguments() -> Vec<Arg> {
 fn bundle_grammar() -> clap::Command {
     clap::Command::new(BUNDLE)
         .about("Write an archive for a bug report: configuration without secrets, problems, metrics, log, versions")
-        .arg(flag(FILE, "FILE", "the .tar.gz to write [default: sluice-bundle-TIME.tar.gz]").short('o'))
+        .arg(flag(FILE, "FILE", "the .tar.gz to write, - for standard output [default: sluice-bundle-TIME.tar.gz]").short('o'))
 }
 
 fn ui_grammar() -> clap::Command {
@@ -219,7 +231,14 @@ pub(super) fn parse(name: &str, matches: &ArgMatches) -> Result<Command, FlagErr
             let (requests, output) = (live_requests(matches)?, output(matches)?);
             Observation::TraceNext(TraceNext { requests, output })
         }
-        BUNDLE => Observation::Bundle(Bundle { file: matches.get_one::<String>(FILE).map(PathBuf::from) }),
+        BUNDLE => {
+            let to = match matches.get_one::<String>(FILE).map(String::as_str) {
+                None => ArchiveDestination::Named,
+                Some("-") => ArchiveDestination::StandardOutput,
+                Some(file) => ArchiveDestination::File(file.into()),
+            };
+            Observation::Bundle(Bundle { to })
+        }
         UI => {
             Observation::Ui(Ui { port: number(matches, PORT, "a port number from 0 to 65535")?.unwrap_or(0) })
         }
@@ -249,7 +268,7 @@ fn top(matches: &ArgMatches) -> Result<Top, FlagError> {
 fn tap(matches: &ArgMatches) -> Result<TapArguments, FlagError> {
     let mut requests = live_requests(matches)?;
     requests.parameters.extend(matches.get_one(SAMPLE).cloned().map(|share| (SAMPLE, share)));
-    let count = number(matches, COUNT, "a number")?;
+    let count = number(matches, COUNT, "a number from 1")?;
     Ok(TapArguments { requests, count, output: output(matches)? })
 }
 
@@ -314,21 +333,27 @@ mod tests {
             parameters,
             ["host=a.example", "status=5xx", "status=404", "min-millis=1500", "sample=0.1"]
         );
-        assert_eq!((tap.requests.time, tap.count), (Duration::from_secs(10), Some(3)));
+        assert_eq!((tap.requests.time, tap.count), (Duration::from_secs(10), NonZeroU64::new(3)));
         let Observation::TraceNext(trace) = read("trace-next --path /cart").unwrap() else { panic!() };
         assert_eq!(trace.requests.parameters, [("path", "/cart".to_owned())]);
         for (line, part) in [
             ("tap --for 2h", "from 1s to 1h"),
             ("tap --min-duration soon", "such as 250ms"),
-            ("tap --count many", "a number"),
+            ("tap --count many", "a number from 1"),
+            ("tap --count 0", "a number from 1"),
             ("trace-next --sample 0.1", "unknown flag --sample"),
             ("ui --port 70000", "from 0 to 65535"),
         ] {
             let message = read(line).unwrap_err();
             assert!(message.contains(part), "{line}: {message}");
         }
-        let Observation::Bundle(bundle) = read("bundle -o b.tar.gz").unwrap() else { panic!() };
-        assert_eq!(bundle.file, Some(PathBuf::from("b.tar.gz")));
+        for (line, to) in [
+            ("bundle", ArchiveDestination::Named),
+            ("bundle -o b.tar.gz", ArchiveDestination::File("b.tar.gz".into())),
+            ("bundle -o -", ArchiveDestination::StandardOutput),
+        ] {
+            assert_eq!(read(line).unwrap(), Observation::Bundle(Bundle { to }), "{line}");
+        }
         assert_eq!(read("ui --port 8080").unwrap(), Observation::Ui(Ui { port: 8080 }));
     }
 

@@ -5,7 +5,8 @@
 
 mod log;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, OpenOptions};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,8 +19,8 @@ use tar::{Builder, Header};
 
 use super::Replica;
 use crate::admin_client::QueryError;
-use crate::flags::Bundle;
-use crate::output::{note, print};
+use crate::flags::{ArchiveDestination, Bundle};
+use crate::output::{note, print, print_bytes};
 pub(super) use log::LogFile;
 pub(crate) use log::LogSource;
 
@@ -37,57 +38,105 @@ const DOCUMENTS: [(&str, &str); 9] = [
 ];
 
 /// An archive that is written.
-struct Archive {
-    tar: Builder<GzEncoder<File>>,
+struct Archive<W: Write> {
+    tar: Builder<GzEncoder<W>>,
     /// The folder of all files.
     root: String,
-    /// When it was begun, in Unix seconds.
-    time: u64,
+    /// When it was begun.
+    began: Timestamp,
 }
 
-impl Archive {
-    fn add(&mut self, path: &str, content: &[u8]) -> std::io::Result<()> {
+/// What an archive holds.
+struct Content {
+    documents: usize,
+    /// What could not be read.
+    errors: Vec<String>,
+}
+
+impl<W: Write> Archive<W> {
+    fn new(output: W, root: &str, began: Timestamp) -> Self {
+        let tar = Builder::new(GzEncoder::new(output, Compression::default()));
+        Self { tar, root: root.to_owned(), began }
+    }
+
+    fn add(&mut self, path: &str, content: &[u8]) -> io::Result<()> {
         let mut header = Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(0o600);
-        header.set_mtime(self.time);
+        header.set_mtime(u64::try_from(self.began.as_second()).unwrap_or(0));
         self.tar.append_data(&mut header, format!("{}/{path}", self.root), content)
+    }
+
+    /// Adds what can be read of all replicas, and completes the archive.
+    ///
+    /// # Errors
+    /// The output cannot be written, or no replica is reachable: an archive without content would
+    /// be mistaken for a good one.
+    fn fill(mut self, replicas: &[Replica], log: &dyn LogSource) -> Result<(W, Content)> {
+        let mut errors = Vec::new();
+        let read = replicas.iter().map(|replica| add_replica(&mut self, replica, log, &mut errors));
+        let documents = read.sum::<Result<usize>>()?;
+        if documents == 0 {
+            bail!("{}", errors.first().map_or("there is no replica", String::as_str));
+        }
+        self.add("versions.txt", versions(self.began).as_bytes())?;
+        if !errors.is_empty() {
+            self.add("errors.txt", (errors.join("\n") + "\n").as_bytes())?;
+        }
+        Ok((self.tar.into_inner()?.finish()?, Content { documents, errors }))
     }
 }
 
-/// Writes the archive and prints its name.
+/// Writes the archive and prints its name, on standard error if the archive is on standard output.
 ///
 /// # Errors
-/// The file cannot be written, or no replica is reachable.
+/// The archive cannot be written, or no replica is reachable.
 pub(super) fn run(arguments: &Bundle, replicas: &[Replica], log: &dyn LogSource) -> Result<ExitCode> {
-    let now = Timestamp::now();
-    let root = format!("sluice-bundle-{}", now.strftime("%Y%m%dT%H%M%SZ"));
-    let path = arguments.file.clone().unwrap_or_else(|| PathBuf::from(format!("{root}.tar.gz")));
+    let began = Timestamp::now();
+    let root = format!("sluice-bundle-{}", began.strftime("%Y%m%dT%H%M%SZ"));
+    let path = match &arguments.to {
+        ArchiveDestination::StandardOutput => {
+            if io::stdout().is_terminal() {
+                bail!("standard output is a terminal; redirect it, or name a file with -o");
+            }
+            // In memory first: nothing is written unless it is complete.
+            let (archive, content) = Archive::new(Vec::new(), &root, began).fill(replicas, log)?;
+            let status = print_bytes(&archive);
+            note(format_args!("sluice: {}", content.report()));
+            return Ok(status);
+        }
+        ArchiveDestination::File(path) => path.clone(),
+        ArchiveDestination::Named => PathBuf::from(format!("{root}.tar.gz")),
+    };
     let mut options = OpenOptions::new();
     // It names hosts and clients, which are not for other users of the machine.
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
     let file = file.with_context(|| format!("cannot write {}; name another file with -o", path.display()))?;
-    let tar = Builder::new(GzEncoder::new(file, Compression::default()));
-    let time = u64::try_from(now.as_second()).unwrap_or(0);
-    let mut archive = Archive { tar, root, time };
-    let mut errors = Vec::new();
-    let read = replicas.iter().map(|replica| add_replica(&mut archive, replica, log, &mut errors));
-    let documents: usize = read.sum::<Result<usize>>()?;
-    if documents == 0 {
-        // An archive without content would be mistaken for a good one.
-        let _ = std::fs::remove_file(&path);
-        bail!("{}", errors.first().map_or("there is no replica", String::as_str));
+    let content = match Archive::new(&file, &root, began).fill(replicas, log) {
+        Ok((_, content)) => content,
+        Err(error) => {
+            // Not a device, such as /dev/null.
+            if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+                let _ = fs::remove_file(&path);
+            }
+            return Err(error);
+        }
+    };
+    file.sync_all()?;
+    Ok(print(&format!("{}: {}\n", path.display(), content.report())))
+}
+
+impl Content {
+    /// Prints what could not be read, and returns a line about the archive.
+    fn report(&self) -> String {
+        for error in &self.errors {
+            note(format_args!("sluice: {error}"));
+        }
+        let Self { documents, .. } = self;
+        format!(
+            "{documents} documents; it names hosts, Services and client addresses; read it before you pass it on"
+        )
     }
-    archive.add("versions.txt", versions(now).as_bytes())?;
-    if !errors.is_empty() {
-        archive.add("errors.txt", (errors.join("\n") + "\n").as_bytes())?;
-    }
-    archive.tar.into_inner()?.finish()?.sync_all()?;
-    for error in &errors {
-        note(format_args!("sluice: {error}"));
-    }
-    let note = "it names hosts, Services and client addresses; read it before you pass it on";
-    Ok(print(&format!("{}: {documents} documents; {note}\n", path.display())))
 }
 
 fn versions(now: Timestamp) -> String {
@@ -95,8 +144,8 @@ fn versions(now: Timestamp) -> String {
 }
 
 /// Adds what can be read of a replica, and returns the number of its documents.
-fn add_replica(
-    archive: &mut Archive,
+fn add_replica<W: Write>(
+    archive: &mut Archive<W>,
     replica: &Replica,
     log: &dyn LogSource,
     errors: &mut Vec<String>,

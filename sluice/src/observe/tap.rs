@@ -1,6 +1,7 @@
 //! `sluice tap`: requests as they end, from all replicas.
 
 use std::io::{ErrorKind, Write, stdout};
+use std::num::NonZeroU64;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -24,7 +25,7 @@ const LINE: usize = 4096;
 pub(super) fn run(arguments: &TapArguments, replicas: &[Replica]) -> Result<ExitCode> {
     let mut events = LiveEvents::read(replicas, "tap", &arguments.requests)?;
     note(format_args!("sluice: reading requests for {} s", arguments.requests.time.as_secs()));
-    let mut left = arguments.count.unwrap_or(u64::MAX);
+    let mut left = arguments.count.map_or(u64::MAX, NonZeroU64::get);
     let mut status = ExitCode::SUCCESS;
     while left > 0
         && let Some((replica, event)) = events.next()
