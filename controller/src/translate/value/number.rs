@@ -171,20 +171,20 @@ pub fn buffers() -> Type<HeaderBuffers> {
 
 /// The size of one buffer for a request head, limited like [`buffers`].
 pub fn buffer() -> Type<usize> {
-    Type::of("bytes with an optional b, k or m, at most 16m", |text| {
+    Type::of("bytes with an optional k or m, at most 16m", |text| {
         size_of(text).and_then(|bytes| usize::try_from(bytes).ok()).filter(|size| *size <= LARGEST_HEAD)
     })
 }
 
-/// Bytes: a number with an optional `b`, `k`, `m` or `g`.
+/// Bytes: a number with an optional `k`, `m` or `g`. ingress-nginx also admits `b`, which nginx does
+/// not have: the template leaves such a value out, or nginx refuses the configuration.
 pub fn size() -> Type<u64> {
-    Type::of("bytes with an optional b, k, m or g, at most 8191g", size_of)
+    Type::of("bytes with an optional k, m or g, at most 8191g", size_of)
 }
 
 fn size_of(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, shift) = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
-        Some(b'b') => (&text[..text.len() - 1], 0),
         Some(b'k') => (&text[..text.len() - 1], 10),
         Some(b'm') => (&text[..text.len() - 1], 20),
         Some(b'g') => (&text[..text.len() - 1], 30),

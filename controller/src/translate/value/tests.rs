@@ -39,6 +39,15 @@ fn sizes_booleans_and_lists() {
 }
 
 #[test]
+fn a_size_in_a_unit_that_nginx_does_not_have_was_read() {
+    for text in ["100b", "8192B"] {
+        let wrong = Err(Wrong::Invalid("must be bytes with an optional k, m or g, at most 8191g".into()));
+        assert_eq!(read(&size(), text), wrong, "{text}");
+        assert!(read(&buffer(), text).is_err() && read(&buffers(), &format!("4 {text}")).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn ranges_are_kept_and_named() {
     fn holds<T: 'static>(value: Type<T>, good: &[&str], bad: &[&str]) {
         for text in good {
