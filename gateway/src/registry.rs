@@ -14,6 +14,7 @@
 mod balance;
 mod check;
 mod checked;
+mod clock;
 mod description;
 mod endpoint;
 mod endpoint_set;
@@ -26,6 +27,7 @@ mod pool;
 mod pools;
 mod prober;
 mod ring;
+mod rings;
 mod sessions;
 mod set_entry;
 mod slots;
@@ -58,7 +60,7 @@ use checked::Checks;
 use hosts::RequestHosts;
 use own::{Lookups, OwnListeners, Owner};
 use prober::ProberHandle;
-use ring::Rings;
+use rings::Rings;
 use set_entry::SetEntry;
 
 /// All endpoint sets and pools.

@@ -12,10 +12,11 @@
 //! ejection simply ended. The state is a single atomic word, because every request reads it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use super::clock::millis;
 use super::latency::Latency;
 use crate::process::descriptors::DescriptorShares;
 
@@ -39,9 +40,6 @@ const FIRST_SHARE: f64 = 0.1;
 /// after it left if it fails checks.
 pub(super) const MEMORY: Duration = Duration::from_secs(300);
 
-/// Zero of the endpoints' clock.
-static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
-
 /// An endpoint. One per address of a Service port, however many pools use it.
 #[derive(Debug)]
 pub struct Endpoint {
@@ -57,7 +55,7 @@ pub struct Endpoint {
     waiting: AtomicU32,
     /// Its response time, measured for pools that balance by it.
     latency: Latency,
-    /// When it was added or recovered, in milliseconds since [`EPOCH`]. 0 if it was there from the
+    /// When it was added or recovered, in milliseconds ([`millis`]). 0 if it was there from the
     /// start.
     since: AtomicU64,
     /// The number of its current membership in its set; 0 if it is not a member.
@@ -81,7 +79,7 @@ pub enum EndpointAdmission {
 /// Passive health. All zeros if there is nothing to remember.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Record {
-    /// Start of the ejection or trial in milliseconds since [`EPOCH`]. 40 bits, or 34 years.
+    /// Start of the ejection or trial in milliseconds ([`millis`]). 40 bits, or 34 years.
     since: u64,
     /// Duration in milliseconds. 16 bits.
     duration: u64,
@@ -355,11 +353,6 @@ fn ejection(streak: u64) -> Duration {
     let doublings = streak.min(5) as u32;
     let planned = (FIRST_EJECTION * (1 << doublings)).min(LONGEST_EJECTION);
     planned.mul_f64(0.8 + 0.4 * fastrand::f64()).min(LONGEST_EJECTION)
-}
-
-/// Returns milliseconds on the endpoints' clock.
-pub(super) fn millis(at: Instant) -> u64 {
-    at.saturating_duration_since(*EPOCH).as_millis() as u64
 }
 
 #[cfg(test)]

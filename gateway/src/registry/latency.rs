@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::endpoint::millis;
+use super::clock::millis;
 
 /// Time after which the past has a weight of 1/e, about a third.
 const DECAY: Duration = Duration::from_secs(10);
