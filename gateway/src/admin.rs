@@ -12,6 +12,7 @@ mod health;
 mod introspection;
 mod live;
 mod own_names;
+mod pages;
 mod purge;
 mod server;
 mod single_flight;

@@ -9,6 +9,7 @@
 mod cache;
 mod checks;
 mod observed;
+mod outcome;
 mod sent;
 
 use std::net::IpAddr;

@@ -7,7 +7,7 @@ use http::header::{ACCEPT, HeaderMap};
 use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
 
-use super::server::{Document, PageSource, Pages};
+use super::pages::{Document, PageSource, Pages};
 use crate::state::State;
 use crate::telemetry::{HostCertificate, orphans, protobuf};
 

@@ -7,8 +7,8 @@ use http::{Method, Request, StatusCode, Uri};
 use hyper::body::Incoming;
 use serde::Serialize;
 
+use super::pages::{Document, PageSource, Pages};
 use super::purge;
-use super::server::{Document, PageSource, Pages};
 use super::traffic::TrafficSample;
 use super::web::{self, Finding, Web};
 use super::{explain, health, live, own_names, view};

@@ -16,7 +16,7 @@ use tokio::time::{Instant, interval_at};
 
 use super::explain::explain_observed;
 use super::format;
-use super::server::{Document, LineStream};
+use super::pages::{Document, LineStream};
 use crate::router::query_values;
 use crate::state::State;
 use crate::tap::{READERS, RequestFilter, TapReader, TappedRequest};

@@ -11,7 +11,7 @@ use http::header::{HOST, HeaderMap, ORIGIN};
 use http::uri::Authority;
 use http::{StatusCode, Uri};
 
-use super::server::Document;
+use super::pages::Document;
 
 /// Returns the response for a request that must be refused.
 pub(super) fn refuse(uri: &Uri, fields: &HeaderMap) -> Option<Document> {

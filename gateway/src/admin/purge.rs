@@ -8,7 +8,7 @@
 use http::StatusCode;
 use serde_json::json;
 
-use super::server::Document;
+use super::pages::Document;
 use crate::cache::{Purge, PurgedPath, ResponseCache};
 use crate::router::{host_of, normalise, query_values};
 

@@ -8,16 +8,15 @@
 //! ([`single_flight`](super::single_flight)); the clients that wait for them or download them have
 //! slots of their own.
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::{BoxStream, Stream};
-use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Uri};
+use futures::stream::BoxStream;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{Either, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
@@ -25,6 +24,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
+use super::pages::{Document, LineStream, PageSource, Pages};
 use super::single_flight::SingleFlight;
 use super::slots::{Slot, Slots};
 
@@ -45,47 +45,6 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Minimum interval between two log lines about that.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
-
-/// The documents that a server offers.
-pub(super) trait Pages: Send + Sync + 'static {
-    /// Returns the error document if the request is refused.
-    fn refuse(&self, request: &Request<Incoming>) -> Option<Document>;
-
-    /// Carries out a request of a method other than GET and HEAD; `None` if its path permits none.
-    fn act(&self, _request: &Request<Incoming>) -> Option<Document> {
-        None
-    }
-
-    /// Looks up a path. `fields` are those of the request, for a choice of formats.
-    fn find(&self, uri: &Uri, fields: &HeaderMap) -> PageSource;
-
-    /// Renders a document that `find` named. May block.
-    fn make(&self, page: &str) -> Document;
-}
-
-/// The result of looking up a path.
-pub(super) enum PageSource {
-    /// A document that is available at once.
-    Here(Document),
-    /// A document that must be built first. Clients that wait for the same name share it.
-    Page(Cow<'static, str>),
-    /// Lines that are sent when they are available.
-    Lines(LineStream),
-}
-
-/// Lines of JSON that are sent for some time. The number of streams is limited by what opens them,
-/// not by the slots of the server.
-pub(super) struct LineStream {
-    /// How long it lasts.
-    limit: Duration,
-    pub(super) lines: BoxStream<'static, Bytes>,
-}
-
-impl LineStream {
-    pub(super) fn new(limit: Duration, lines: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        Self { limit, lines: lines.boxed() }
-    }
-}
 
 /// The body of a response.
 type Body = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
@@ -112,22 +71,6 @@ impl OpenConnection {
         *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // A connection carries one request.
         let _ = self.stream.set(limit);
-    }
-}
-
-/// A document. Clones share its body.
-#[derive(Clone, Debug)]
-pub(super) struct Document {
-    pub(super) status: StatusCode,
-    pub(super) content_type: &'static str,
-    /// Further fields.
-    pub(super) fields: &'static [(HeaderName, HeaderValue)],
-    pub(super) body: Bytes,
-}
-
-impl Document {
-    pub(super) fn text(status: StatusCode, body: impl Into<String>) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", fields: &[], body: body.into().into() }
     }
 }
 

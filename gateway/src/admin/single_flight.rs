@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use tokio::sync::Mutex;
 
-use super::server::{Document, Pages};
+use super::pages::{Document, Pages};
 
 /// Builds one document at a time and shares it among concurrent clients.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ mod tests {
     use sluice_testing::backend::Gate;
 
     use super::*;
-    use crate::admin::server::PageSource;
+    use crate::admin::pages::PageSource;
 
     #[derive(Default)]
     struct Counting {

@@ -229,20 +229,20 @@ async fn a_failed_bind_names_the_flag() {
 /// A document that exceeds the buffers of the kernel.
 struct Large;
 
-impl server::Pages for Large {
-    fn refuse(&self, _: &http::Request<hyper::body::Incoming>) -> Option<server::Document> {
+impl pages::Pages for Large {
+    fn refuse(&self, _: &http::Request<hyper::body::Incoming>) -> Option<pages::Document> {
         None
     }
 
-    fn find(&self, uri: &http::Uri, _: &http::HeaderMap) -> server::PageSource {
+    fn find(&self, uri: &http::Uri, _: &http::HeaderMap) -> pages::PageSource {
         match uri.path() {
-            "/metrics" => server::PageSource::Page("/metrics".into()),
-            _ => server::PageSource::Here(server::Document::text(http::StatusCode::OK, "ok\n")),
+            "/metrics" => pages::PageSource::Page("/metrics".into()),
+            _ => pages::PageSource::Here(pages::Document::text(http::StatusCode::OK, "ok\n")),
         }
     }
 
-    fn make(&self, _: &str) -> server::Document {
-        server::Document::text(http::StatusCode::OK, "x".repeat(LARGE))
+    fn make(&self, _: &str) -> pages::Document {
+        pages::Document::text(http::StatusCode::OK, "x".repeat(LARGE))
     }
 }
 
@@ -303,21 +303,21 @@ struct Slow {
 
 const CROWD: usize = 16;
 
-impl server::Pages for Slow {
-    fn refuse(&self, _: &http::Request<hyper::body::Incoming>) -> Option<server::Document> {
+impl pages::Pages for Slow {
+    fn refuse(&self, _: &http::Request<hyper::body::Incoming>) -> Option<pages::Document> {
         None
     }
 
-    fn find(&self, _: &http::Uri, _: &http::HeaderMap) -> server::PageSource {
+    fn find(&self, _: &http::Uri, _: &http::HeaderMap) -> pages::PageSource {
         if self.clients.fetch_add(1, SeqCst) + 1 == CROWD {
             self.all.open();
         }
-        server::PageSource::Page("/metrics".into())
+        pages::PageSource::Page("/metrics".into())
     }
 
-    fn make(&self, _: &str) -> server::Document {
+    fn make(&self, _: &str) -> pages::Document {
         self.all.wait();
-        server::Document::text(http::StatusCode::OK, "ok\n")
+        pages::Document::text(http::StatusCode::OK, "ok\n")
     }
 }
 

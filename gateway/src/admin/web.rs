@@ -29,7 +29,7 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, LOCATION};
 
 use super::format;
-use super::server::Document;
+use super::pages::Document;
 use super::traffic::RecentFigures;
 use crate::state::State;
 use crate::telemetry::ProcessStatus;

@@ -3,7 +3,7 @@
 use http::Method;
 use sluice_config::{Cache, CacheKeyPart};
 
-use super::checks::{Check, CheckOutcome};
+use super::outcome::{Check, CheckOutcome};
 use super::{MatchedRoute, Query};
 use crate::pipeline::sets_credentials;
 use crate::policy::cache::{MethodUse, bypasses};

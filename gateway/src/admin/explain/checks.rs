@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sluice_config::{Action, Backend, Directives, Limits, Policies, ResourceKey, Satisfy};
 
 use super::cache::cache;
+use super::outcome::{Check, CheckOutcome};
 use super::{MatchedRoute, Query};
 use crate::location::Country;
 use crate::message::fields::Fields;
@@ -24,38 +25,6 @@ use crate::policy::{Rewritten, hops, https_redirect};
 use crate::route::{Route, RouteBackend};
 use crate::router::host_of;
 use crate::state::compiled_settings::Blocking;
-
-/// Result of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CheckOutcome {
-    /// The rule has no such check.
-    Nothing,
-    /// The request continues.
-    Passes,
-    /// The result depends on a step that is not performed here.
-    Depends,
-    /// The check does not admit the client; with `satisfy: any`, another one may.
-    Refuses,
-    /// The pipeline ends here with a response.
-    Stops,
-    /// An earlier check ends the pipeline.
-    NotReached,
-}
-
-impl CheckOutcome {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Nothing => "-",
-            Self::Passes => "passes",
-            Self::Depends => "depends",
-            Self::Refuses => "refuses",
-            Self::Stops => "stops here",
-            Self::NotReached => "not reached",
-        }
-    }
-}
-
-pub(super) type Check = (CheckOutcome, String);
 
 /// Returns the results of all checks, in order.
 pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {

@@ -8,7 +8,8 @@ use http::Version;
 use serde_json::{Map, Value, json};
 use sluice_config::redaction;
 
-use super::checks::{self, CheckOutcome};
+use super::checks;
+use super::outcome::CheckOutcome;
 use super::{Query, explain_query};
 use crate::admin::format;
 use crate::message::target;
