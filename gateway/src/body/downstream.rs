@@ -25,7 +25,7 @@
 //! [`poll_accept`](Downstream::poll_accept) is ready: this alone bounds the memory that a slow
 //! client can occupy.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h2::Reason;
@@ -62,7 +62,7 @@ pub(crate) trait Downstream {
     where
         Self: Sized,
     {
-        decoder.poll(cx, self)
+        poll_decoded(self, cx, decoder)
     }
 
     /// Returns whether the rest of the request body has arrived, so that reading it never waits.
@@ -198,6 +198,24 @@ pub(crate) trait ClientSide: Downstream {
 
     /// Closes a connection of HTTP/1 after the response.
     fn close_after_response(&mut self);
+}
+
+/// Reads the next piece of the request body through the coded bytes.
+pub(crate) fn poll_decoded(
+    from: &mut impl Downstream,
+    cx: &mut Context<'_>,
+    decoder: &mut Decoder,
+) -> Poll<Result<Piece, FailureKind>> {
+    loop {
+        if decoder.is_done() || from.is_spent() {
+            return Poll::Ready(Ok(decoder.end()));
+        }
+        let mut decoded = Ok(None);
+        ready!(from.poll_body(cx, |_, bytes, data| decoded = decoder.decode(bytes, data)))?;
+        if let Some(piece) = decoded? {
+            return Poll::Ready(Ok(piece));
+        }
+    }
 }
 
 /// The result of passing on a piece of a response.

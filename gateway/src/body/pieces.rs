@@ -6,7 +6,6 @@ use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
 use http::HeaderMap;
 
-use super::downstream::Downstream;
 use crate::io::failure::FailureKind;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
@@ -42,38 +41,32 @@ impl Decoder {
         Self { framing: head.framing, names: head.names, section: Section::default() }
     }
 
-    /// Decodes the next piece that `from` returns.
-    pub(crate) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &mut impl Downstream,
-    ) -> Poll<Result<Piece, FailureKind>> {
-        loop {
-            if self.framing.is_done() || from.is_spent() {
-                let trailers = map(self.section.fields(&self.names), 0);
-                return Poll::Ready(Ok(if trailers.is_empty() {
-                    Piece::End
-                } else {
-                    Piece::Trailers(trailers)
-                }));
-            }
-            let Self { framing, section, .. } = self;
-            let (mut content, mut read) = (BytesMut::new(), Ok(()));
-            ready!(from.poll_body(cx, |_, bytes, data| {
-                content.reserve(data);
-                let taken = framing.read_all(
-                    bytes,
-                    |piece| content.extend_from_slice(piece),
-                    |trailer| section.push(trailer),
-                );
-                read = taken.map(|_| ());
-            }))?;
-            read.map_err(|_| FailureKind::ClientMalformed)?;
-            if !content.is_empty() {
-                let ends = framing.is_done() && section.is_empty();
-                return Poll::Ready(Ok(Piece::Data { content: content.freeze(), ends }));
-            }
+    /// Returns whether the body has ended.
+    pub(super) fn is_done(&self) -> bool {
+        self.framing.is_done()
+    }
+
+    /// Decodes the next bytes, of which `data` are content. Returns `None` if they have none.
+    pub(super) fn decode(&mut self, bytes: &[u8], data: usize) -> Result<Option<Piece>, FailureKind> {
+        let Self { framing, section, .. } = self;
+        let mut content = BytesMut::with_capacity(data);
+        let taken = framing.read_all(
+            bytes,
+            |piece| content.extend_from_slice(piece),
+            |trailer| section.push(trailer),
+        );
+        taken.map_err(|_| FailureKind::ClientMalformed)?;
+        if content.is_empty() {
+            return Ok(None);
         }
+        let ends = framing.is_done() && section.is_empty();
+        Ok(Some(Piece::Data { content: content.freeze(), ends }))
+    }
+
+    /// Returns the end of the body.
+    pub(super) fn end(&self) -> Piece {
+        let trailers = map(self.section.fields(&self.names), 0);
+        if trailers.is_empty() { Piece::End } else { Piece::Trailers(trailers) }
     }
 }
 
@@ -104,6 +97,7 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
+    use crate::body::downstream::Downstream;
     use crate::body::fake::Fake;
 
     fn head(framing: &str) -> Head {
@@ -118,7 +112,7 @@ mod tests {
         let mut cx = Context::from_waker(Waker::noop());
         let (mut body, mut ended) = (Vec::new(), false);
         loop {
-            match decoder.poll(&mut cx, &mut from) {
+            match from.poll_piece(&mut cx, &mut decoder) {
                 Poll::Pending => {}
                 Poll::Ready(Ok(Piece::Data { content, ends })) => {
                     assert!(!content.is_empty() && !ended);

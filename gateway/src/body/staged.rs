@@ -23,7 +23,7 @@ use super::plan::BodyPlan;
 use super::rate::ResponseRate;
 use super::response_buffer::ResponseBuffer;
 use super::tee::Tee;
-use crate::body::downstream::{Downstream, Passed};
+use crate::body::downstream::{Downstream, Passed, poll_decoded};
 use crate::body::pieces::{Decoder, Piece};
 use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadlines;
@@ -208,7 +208,7 @@ impl<D: Downstream> Downstream for Staged<D> {
         decoder: &mut Decoder,
     ) -> Poll<Result<Piece, FailureKind>> {
         if self.buffer.is_some() || self.tee.is_some() {
-            return decoder.poll(cx, self);
+            return poll_decoded(self, cx, decoder);
         }
         let piece = ready!(self.inner.poll_piece(cx, decoder))?;
         if let (Some(left), Piece::Data { content, .. }) = (&mut self.left, &piece) {
