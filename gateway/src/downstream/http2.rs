@@ -15,6 +15,7 @@
 //! connection, although it concerns one stream at most, is handled before it reaches `h2`
 //! (`frames`, `hpack`).
 
+mod body_flow;
 mod client;
 mod frames;
 mod hpack;

@@ -4,7 +4,7 @@
 //! reset (RFC 8441 §5).
 //!
 //! A tunnel that its endpoint does not read holds one read ([`READ`](crate::io::scratch::READ)) and
-//! what fits into the window of its stream ([`STREAM_WINDOW`](super::window::STREAM_WINDOW) at
+//! what fits into the window of its stream ([`STREAM_WINDOW`](super::body_flow::STREAM_WINDOW) at
 //! most), which is opened again only for bytes that were read. Both are reserved in the memory
 //! budget. The bytes in the window count as those of request bodies that wait for an endpoint
 //! ([`window`](super::window)): the window of the connection grows by them while other streams
