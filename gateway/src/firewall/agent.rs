@@ -12,6 +12,7 @@ use crate::registry::Endpoint;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 use crate::upstream::connect::ConnectionGate;
 use crate::upstream::http2::{self, StreamPermit};
+use crate::upstream::obtain_http2;
 
 /// The method of the protocol.
 const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
@@ -70,7 +71,7 @@ impl AgentLink<'_> {
             Some(permit) => permit,
             None => {
                 let mut gate = ConnectionGate { in_flight: None, clients: self.clients, may_wait: true };
-                http2::obtain(&upstream, &mut gate, &mut None, IDLE, self.idle)
+                obtain_http2::obtain(&upstream, &mut gate, &mut None, IDLE, self.idle)
                     .await
                     .map_err(StreamFault::Connection)?
             }

@@ -21,7 +21,7 @@ use crate::engine::watch::unless_left;
 use crate::message::head::Head;
 use crate::message::http2::{Http2Target, request, takes_trailers};
 use crate::pipeline::{Failure, FailureKind, Originator, Upstream};
-use crate::upstream::http2;
+use crate::upstream::{http2, obtain_http2};
 
 /// State of a request over all its attempts.
 pub(super) struct Http2Attempts {
@@ -64,7 +64,7 @@ impl Http2Attempts {
                 let obtained = {
                     let (mut gate, idle) = (gate(run.worker, run.originator), run.worker.idle);
                     let waited_since = &mut run.waited_since;
-                    let obtain = pin!(http2::obtain(upstream, &mut gate, waited_since, size, idle));
+                    let obtain = pin!(obtain_http2::obtain(upstream, &mut gate, waited_since, size, idle));
                     unless_left(run.downstream, obtain).await
                 };
                 match obtained.unwrap_or(Err(FailureKind::Client)) {

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::os::fd::RawFd;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -14,7 +14,8 @@ use h2::client::{Builder, ResponseFuture, SendRequest};
 use http::Request;
 
 use super::super::connection::Connection as Made;
-use super::group::Coming;
+use super::connection_state::ConnectionState;
+use super::group::{Coming, STREAMS};
 use super::stream::Stream;
 use crate::io::budget;
 use crate::io::failure::FailureKind;
@@ -23,8 +24,6 @@ use crate::message::response::MAX_HEAD;
 use crate::process::descriptors::DescriptorPermit;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 
-/// Maximum number of concurrent requests per connection, if the endpoint allows as many.
-pub(crate) const STREAMS: usize = 100;
 /// Bytes of a response that may be buffered for a slow client, unless memory is short.
 const STREAM_WINDOW: u32 = 128 * 1024;
 /// The same for all responses of a connection: the sum of their windows, so that no response waits
@@ -47,7 +46,7 @@ const UNSETTLED: usize = 0x7fff_fff1;
 
 /// A connection that accepts requests.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(in crate::upstream) struct Connection {
     /// Sends nothing itself: each request has a clone. A handle that has sent a request with a body
     /// remembers its stream, and `poll_ready` replaces the waker of that stream's upload.
     requests: Mutex<SendRequest<Bytes>>,
@@ -64,21 +63,6 @@ pub(super) struct Connection {
     idle_for: AtomicU64,
 }
 
-/// State of a connection that its task publishes.
-#[derive(Debug, Default)]
-pub(super) struct ConnectionState {
-    /// The connection has ended.
-    pub(super) ended: AtomicBool,
-    /// Bytes written to the socket, and bytes received.
-    pub(super) written: AtomicU64,
-    pub(super) heard: AtomicU64,
-    /// Number of final bytes that the endpoint has certainly not received. Valid once the endpoint
-    /// has closed the connection in order.
-    pub(super) undelivered: AtomicU64,
-    /// Bytes read in this turn of the task.
-    pub(super) turn: AtomicUsize,
-}
-
 /// Permission for one stream on a connection; released when dropped.
 #[derive(Debug)]
 pub(crate) struct StreamPermit {
@@ -92,7 +76,7 @@ pub(crate) struct StreamPermit {
 
 impl Connection {
     /// Starts HTTP/2. The task of the connection reports how many requests the endpoint allows.
-    pub(super) async fn begin(
+    pub(in crate::upstream) async fn begin(
         made: Made,
         upstream: &Upstream,
         coming: Coming,
@@ -126,7 +110,11 @@ impl Connection {
     }
 
     /// Returns a permit if the connection has a free stream and appears to be alive.
-    pub(super) fn take(self: &Arc<Self>, upstream: &Upstream, reused: bool) -> Option<StreamPermit> {
+    pub(in crate::upstream) fn take(
+        self: &Arc<Self>,
+        upstream: &Upstream,
+        reused: bool,
+    ) -> Option<StreamPermit> {
         let streams = self.streams.load(Relaxed);
         let too_old = upstream.fresh && self.made < upstream.began;
         if too_old || streams >= STREAMS || self.is_over(&upstream.keep_alive, upstream.began) {

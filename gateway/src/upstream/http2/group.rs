@@ -9,12 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::connection::STREAMS;
 use crate::io::failure::FailureKind;
+
+/// Maximum number of concurrent requests per connection, if the endpoint allows as many.
+pub(super) const STREAMS: usize = 100;
 
 /// State shared by the waiting requests.
 #[derive(Debug)]
-pub(super) struct ConnectionGroup {
+pub(in crate::upstream) struct ConnectionGroup {
     /// Number of connections that are being opened or still lack the endpoint's SETTINGS.
     coming: AtomicUsize,
     waiting: AtomicUsize,
@@ -27,11 +29,11 @@ pub(super) struct ConnectionGroup {
 
 /// A connection that is being opened.
 #[derive(Debug)]
-pub(super) struct Coming(Arc<ConnectionGroup>);
+pub(in crate::upstream) struct Coming(Arc<ConnectionGroup>);
 
 /// A request that waits for a connection.
 #[derive(Debug)]
-pub(super) struct Waiting(Arc<ConnectionGroup>);
+pub(in crate::upstream) struct Waiting(Arc<ConnectionGroup>);
 
 impl Default for ConnectionGroup {
     fn default() -> Self {
@@ -47,37 +49,37 @@ impl Default for ConnectionGroup {
 
 impl ConnectionGroup {
     /// Registers a connection that is being opened.
-    pub(super) fn coming(self: &Arc<Self>) -> Coming {
+    pub(in crate::upstream) fn coming(self: &Arc<Self>) -> Coming {
         self.coming.fetch_add(1, Relaxed);
         Coming(self.clone())
     }
 
     /// Registers a request that waits for a connection.
-    pub(super) fn wait(self: &Arc<Self>) -> Waiting {
+    pub(in crate::upstream) fn wait(self: &Arc<Self>) -> Waiting {
         self.waiting.fetch_add(1, Relaxed);
         Waiting(self.clone())
     }
 
     /// Returns whether more requests wait than the pending connections will carry.
-    pub(super) fn lacks_connections(&self) -> bool {
+    pub(in crate::upstream) fn lacks_connections(&self) -> bool {
         let room = self.coming.load(Relaxed).saturating_mul(self.each.load(Relaxed));
         self.waiting.load(Relaxed) > room
     }
 
     /// Records the failure of a connection. It ends the wait of all waiting requests.
-    pub(super) fn fail(&self, kind: FailureKind) {
+    pub(in crate::upstream) fn fail(&self, kind: FailureKind) {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         *failed = (failed.0 + 1, kind);
     }
 
     /// Returns the number of failures and the reason of the last one.
-    pub(super) fn failures(&self) -> (u64, FailureKind) {
+    pub(in crate::upstream) fn failures(&self) -> (u64, FailureKind) {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a future that completes at the next change. Must be called before the state is
     /// checked.
-    pub(super) fn changed(&self) -> impl Future<Output = ()> {
+    pub(in crate::upstream) fn changed(&self) -> impl Future<Output = ()> {
         self.changed.notified()
     }
 }

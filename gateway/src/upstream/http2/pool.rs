@@ -49,7 +49,7 @@ pub(crate) fn close_longest_idle() {
 }
 
 /// Returns the group of requests that wait for a connection to this endpoint.
-pub(super) fn group(upstream: &Upstream) -> Arc<ConnectionGroup> {
+pub(in crate::upstream) fn group(upstream: &Upstream) -> Arc<ConnectionGroup> {
     let (group, sweep) = POOL.with_borrow_mut(|pool| {
         let group = pool.entry(upstream).group.clone();
         (group, !std::mem::replace(&mut pool.sweeping, true))
@@ -62,7 +62,7 @@ pub(super) fn group(upstream: &Upstream) -> Arc<ConnectionGroup> {
 
 /// Makes a connection available to other requests. `size` is the maximum number of idle
 /// connections, of which `share` are kept while descriptors are short.
-pub(super) fn put(connection: Arc<Connection>, upstream: &Upstream, size: usize, share: usize) {
+pub(in crate::upstream) fn put(connection: Arc<Connection>, upstream: &Upstream, size: usize, share: usize) {
     POOL.with_borrow_mut(|pool| {
         (pool.size, pool.share) = (size, share);
         pool.entry(upstream).connections.push(connection);

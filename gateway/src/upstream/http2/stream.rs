@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::connection::undelivered;
-use super::connection::ConnectionState;
+use super::connection_state::ConnectionState;
 use crate::io::joined::Joined;
 use crate::io::transport::Transport;
 

@@ -20,6 +20,7 @@ use crate::io::budget::{self, Budget, Reservation};
 use crate::io::failure::FailureKind;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 use crate::upstream::connect::ConnectionGate;
+use crate::upstream::obtain_http2;
 
 /// Connections of an endpoint.
 #[derive(Default)]
@@ -71,7 +72,7 @@ fn upstream(address: SocketAddr) -> Upstream {
 async fn obtain(upstream: &Upstream, size: usize, share: usize) -> Result<StreamPermit, FailureKind> {
     let drain = Drain::new();
     let mut gate = ConnectionGate { in_flight: None, clients: &drain, may_wait: true };
-    super::obtain(upstream, &mut gate, &mut None, size, share).await
+    obtain_http2::obtain(upstream, &mut gate, &mut None, size, share).await
 }
 
 async fn stream_permit(upstream: &Upstream) -> StreamPermit {

@@ -1,14 +1,14 @@
-//! Opens a connection if no existing one has a free stream, or waits for one that another request
-//! opens.
+//! Obtains a stream on an HTTP/2 connection: opens a connection if no existing one has a free
+//! stream, or waits for one that another request opens.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::super::connect::{ConnectionGate, Obtained, obtain_or};
-use super::connection::{Connection, StreamPermit};
-use super::group::ConnectionGroup;
-use super::pool;
+use super::connect::{ConnectionGate, Obtained, obtain_or};
+use super::http2::connection::{Connection, StreamPermit};
+use super::http2::group::ConnectionGroup;
+use super::http2::pool;
 use crate::io::failure::FailureKind;
 use crate::upstream::attempt::Upstream;
 
