@@ -8,6 +8,7 @@
 //! | file | content |
 //! |---|---|
 //! | `attempts` | attempts at one endpoint after another |
+//! | `forward_context` | steps that the attempts of all protocols share |
 //! | `relay`, `attempt_io`, `download`, `replay`, `upload_timeouts` | parts shared by all protocols |
 //! | `http1`, `http2`, `fastcgi` | one attempt, both directions; with an `upload` each |
 
@@ -15,6 +16,7 @@ mod attempt_io;
 mod attempts;
 mod download;
 mod fastcgi;
+mod forward_context;
 mod http1;
 mod http2;
 mod relay;

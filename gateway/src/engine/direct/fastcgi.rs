@@ -10,7 +10,7 @@ use std::time::Instant;
 use self::error_output::ErrorOutput;
 use self::relay::Relay;
 use self::upload::{OutgoingRequest, Upload};
-use super::attempts::{ForwardContext, follow};
+use super::forward_context::{ForwardContext, follow};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::direct::relay::Relay as _;

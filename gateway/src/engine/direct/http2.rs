@@ -12,7 +12,7 @@ use http::Version;
 
 use self::relay::{Incoming, Relay};
 use self::upload::Upload;
-use super::attempts::{ForwardContext, follow, gate};
+use super::forward_context::{ForwardContext, follow, gate};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::direct::relay::Relay as _;
