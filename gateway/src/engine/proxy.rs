@@ -15,6 +15,7 @@
 //! | `response_filter` | `response` |
 //! | phases of the cache | `caching` |
 
+mod cache_context;
 mod caching;
 mod connector;
 mod context;
@@ -25,6 +26,7 @@ mod fields;
 mod forward;
 mod peer;
 mod ranges;
+mod refresh_permit;
 mod session;
 mod shared_request;
 

@@ -5,7 +5,6 @@
 //! again by a request of its own (a refresh), which shares nothing with the client's request except
 //! its head as the endpoint gets it, and its rule.
 
-use std::cell::Cell;
 use std::time::SystemTime;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -19,66 +18,10 @@ use pingora_proxy::Session;
 use super::Result;
 use super::context::ProxyContext;
 use super::ranges::first_byte;
+use super::refresh_permit::RefreshPermit;
 use super::shared_request::{Handle, SharedRequest};
 use crate::cache::{self, CacheStatus, storable, variance};
 use crate::pipeline::{Next, Originator};
-
-/// Maximum number of refreshes in progress, per worker. Beyond it, the request that finds a stale
-/// response fetches it for its client.
-const MOST_REFRESHES: usize = 64;
-
-thread_local! {
-    /// Refreshes of this worker in progress.
-    static REFRESHES: Cell<usize> = const { Cell::new(0) };
-}
-
-/// The state of a request that uses the cache.
-#[derive(Default)]
-pub(super) struct CacheContext {
-    /// A stale response was found.
-    found_stale: bool,
-    /// Bytes of the body that is being stored.
-    stored: usize,
-    /// The fields of the request as the endpoint gets them, once `Vary` names some.
-    selecting: Option<HeaderMap>,
-    /// The pipeline has judged the head of this attempt's response: before the hook for it, for the
-    /// decision whether a stale response is sent instead.
-    is_judged: bool,
-    /// Its decision.
-    judged: Option<Next>,
-}
-
-impl CacheContext {
-    /// Begins an attempt.
-    pub(super) fn begin_attempt(&mut self) {
-        (self.is_judged, self.judged) = (false, None);
-    }
-
-    /// Returns the pipeline's decision about the response head, if it was made before.
-    pub(super) fn take_judgement(&mut self) -> Option<Option<Next>> {
-        self.is_judged.then(|| self.judged.take())
-    }
-}
-
-/// Permission for one refresh.
-#[derive(Debug)]
-pub(super) struct RefreshPermit(());
-
-impl RefreshPermit {
-    fn take() -> Option<Self> {
-        let taken = REFRESHES.get();
-        (taken < MOST_REFRESHES).then(|| {
-            REFRESHES.set(taken + 1);
-            Self(())
-        })
-    }
-}
-
-impl Drop for RefreshPermit {
-    fn drop(&mut self) {
-        REFRESHES.set(REFRESHES.get().saturating_sub(1));
-    }
-}
 
 /// Enables the cache for a request that uses it.
 pub(super) fn enable(session: &mut Session, ctx: &ProxyContext) -> Result<()> {

@@ -8,7 +8,7 @@ use pingora_proxy::Session;
 use tokio::time::Instant;
 
 use super::Result;
-use super::caching::CacheContext;
+use super::cache_context::CacheContext;
 use super::connector::Connector;
 use super::shared_request::Handle;
 use crate::pipeline::Originator;

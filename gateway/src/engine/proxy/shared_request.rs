@@ -11,8 +11,8 @@ use pingora_core::protocols::raw_connect::ProxyDigest;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
-use super::caching::RefreshPermit;
 use super::failure;
+use super::refresh_permit::RefreshPermit;
 use crate::engine::ForwardCounts;
 use crate::io::budget::Reservation;
 use crate::pipeline::Originator;
