@@ -24,7 +24,7 @@
 //!
 //! Every connection may hold 8 KiB while any memory is left, and a response continues in small
 //! pieces as long as its client takes them. The bytes that a connection holds are counted on its
-//! own thread ([`account`]).
+//! own thread ([`accounts`]).
 //!
 //! While memory is short, reads are smaller, so that many slow clients can be served with what is
 //! left. A stalled client also gets less time, because a few clients that read nothing could
@@ -32,11 +32,13 @@
 //! not just one.
 
 mod account;
+mod accounts;
 mod reservation;
 mod shared_reservation;
 #[cfg(test)]
 mod tests;
 mod thread_reserve;
+mod wait_ticket;
 mod waiting;
 
 use std::sync::Arc;
@@ -50,7 +52,7 @@ pub(crate) use account::Account;
 pub(crate) use reservation::Reservation;
 pub(crate) use shared_reservation::SharedReservation;
 pub(crate) use thread_reserve::serve;
-pub(crate) use waiting::WaitTicket;
+pub(crate) use wait_ticket::WaitTicket;
 
 use thread_reserve::RESERVE;
 use waiting::Waiting;

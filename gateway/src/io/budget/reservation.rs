@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::account::UNOWNED;
+use super::accounts::UNOWNED;
 use super::thread_reserve::RESERVE;
-use super::waiting::WaitTicket;
+use super::wait_ticket::WaitTicket;
 use super::{WAIT_TIMEOUT, poll_room};
 
 /// Interval of attempts while there is some memory, but not enough.

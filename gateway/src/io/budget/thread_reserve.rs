@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use super::account::{Accounts, UNOWNED};
+use super::accounts::{Accounts, UNOWNED};
 use super::{Budget, LEAST_PORTION};
 
 thread_local! {

@@ -2,12 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
-
-use super::account::UNOWNED;
-use super::thread_reserve::{RESERVE, ThreadReserve};
-use super::{Budget, LEAST_PORTION};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 /// Order of waiters: the bytes that the connection would hold after its request, then the ticket
 /// number.
@@ -27,19 +23,6 @@ struct Wakers {
     /// Number of the last ticket.
     last: u64,
     by_held: BTreeMap<WaitKey, Waker>,
-}
-
-/// A position in the queue for memory; leaves the queue when dropped.
-#[derive(Debug, Default)]
-pub(crate) struct WaitTicket {
-    place: Option<QueuedWait>,
-}
-
-#[derive(Debug)]
-struct QueuedWait {
-    budget: Arc<Budget>,
-    account: usize,
-    key: WaitKey,
 }
 
 impl Default for Waiting {
@@ -85,13 +68,20 @@ impl Waiting {
         }
     }
 
-    fn insert(&self, key: WaitKey, waker: &Waker) {
+    /// Returns the number of a new ticket.
+    pub(super) fn next_number(&self) -> u64 {
+        let mut wakers = self.wakers();
+        wakers.last += 1;
+        wakers.last
+    }
+
+    pub(super) fn insert(&self, key: WaitKey, waker: &Waker) {
         let mut wakers = self.wakers();
         wakers.by_held.insert(key, waker.clone());
         self.look(&wakers);
     }
 
-    fn remove(&self, key: WaitKey) {
+    pub(super) fn remove(&self, key: WaitKey) {
         let mut wakers = self.wakers();
         wakers.by_held.remove(&key);
         self.look(&wakers);
@@ -105,48 +95,5 @@ impl Waiting {
     fn wakers(&self) -> MutexGuard<'_, Wakers> {
         // No panic can leave a map of wakers half changed.
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl WaitTicket {
-    /// Queues the current task with the bytes that its connection holds now.
-    pub(super) fn wait(&mut self, reserve: &mut ThreadReserve, cx: &Context<'_>) {
-        let Some(budget) = reserve.process.clone() else { return };
-        let account = reserve.accounts.current();
-        let held = match account {
-            // A connection without unsent output can use any amount.
-            account if account == UNOWNED || reserve.accounts.is_idle(account) => 0,
-            account => reserve.accounts.held(account) + LEAST_PORTION - 1,
-        };
-        let number = match self.place.take() {
-            Some(place) => {
-                place.budget.waiting.remove(place.key);
-                reserve.accounts.end_to_wait(place.account, place.key);
-                place.key.1
-            }
-            None => {
-                let mut wakers = budget.waiting.wakers();
-                wakers.last += 1;
-                wakers.last
-            }
-        };
-        let key = (held, number);
-        budget.waiting.insert(key, cx.waker());
-        reserve.accounts.begin_to_wait(account, key);
-        self.place = Some(QueuedWait { budget, account, key });
-    }
-
-    pub(super) fn leave(&mut self) {
-        if let Some(QueuedWait { budget, account, key }) = self.place.take() {
-            budget.waiting.remove(key);
-            // The access fails only while the thread ends.
-            let _ = RESERVE.try_with(|reserve| reserve.borrow_mut().accounts.end_to_wait(account, key));
-        }
-    }
-}
-
-impl Drop for WaitTicket {
-    fn drop(&mut self) {
-        self.leave();
     }
 }
