@@ -16,6 +16,7 @@ use sluice_config::{Countries, Satisfy};
 
 use super::exchange::{Exchange, Verdict};
 use super::question::{Job, Question, Reply};
+use super::satisfy_any::{ClientRefusal, SatisfyAny};
 use super::stages::{StageInput, Step};
 use crate::location::Country;
 use crate::message::answer::Answer;
@@ -38,27 +39,6 @@ pub(super) enum CheckDecision {
     No(ClientRefusal),
     /// Another request must be made first, or the check failed.
     Stop(Verdict),
-}
-
-/// The refusal of a client.
-#[derive(Debug)]
-pub(super) struct ClientRefusal {
-    /// Other credentials could be accepted (401); false if this client never is (403).
-    pub(super) can_retry: bool,
-    /// The page, or the redirect to the sign-in page.
-    pub(super) answer: Answer,
-}
-
-/// The state of `satisfy: any`, where one passed check admits the client.
-#[derive(Debug, Default)]
-pub(super) enum SatisfyAny {
-    /// No check has run.
-    #[default]
-    Open,
-    /// One check admitted the client.
-    Admitted,
-    /// All checks so far have refused the client.
-    Refused(ClientRefusal),
 }
 
 impl Exchange {
@@ -179,18 +159,4 @@ pub(crate) fn global_sources<'s>(
 pub(crate) fn is_exempt(route: &Route, compiled_settings: &CompiledSettings) -> bool {
     let path = &*route.origin.path;
     compiled_settings.settings.no_auth_locations.iter().any(|prefix| path.starts_with(&**prefix))
-}
-
-impl ClientRefusal {
-    /// Combines two refusals into one that lists every way to be admitted.
-    fn and(self, mut later: Self) -> Self {
-        if !later.can_retry {
-            return if self.can_retry { self } else { later };
-        }
-        if self.can_retry && later.answer.status == StatusCode::UNAUTHORIZED {
-            let earlier = self.answer.fields.into_iter().filter(|(name, _)| name == WWW_AUTHENTICATE);
-            later.answer.fields.extend(earlier);
-        }
-        later
-    }
 }

@@ -6,10 +6,11 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
 use sluice_config::Authorisation;
 
-use super::admission::{CheckDecision, ClientRefusal, is_exempt};
+use super::admission::{CheckDecision, is_exempt};
 use super::ask::target;
 use super::exchange::{Exchange, Verdict};
 use super::question::{Question, Reply};
+use super::satisfy_any::ClientRefusal;
 use super::stages::StageInput;
 use super::subrequest::{CallFailure, Subrequest};
 use crate::io::failure::FailureKind;

@@ -11,6 +11,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
 use super::checks::host_of_url;
+use super::directive_state::DirectiveState;
 use super::exchange::{Exchange, Verdict};
 use super::question::Question;
 use super::stages::{StageInput, Step};
@@ -32,29 +33,6 @@ static NO_RESPONSE: LazyLock<StatusCode> =
 
 /// Locations that a request may choose anew, as in nginx; a further one answers 500.
 const MOST_RELOCATIONS: u8 = 10;
-
-/// What the directives of a rule made of a request.
-#[derive(Debug, Default)]
-pub(super) struct DirectiveState {
-    active: ActiveLocation,
-    /// Values that programs have assigned, and the scope in effect.
-    pub(super) assigned: Assigned,
-    /// Values of the client's fields, of fields for the endpoint, and of the response.
-    input: Option<FilledValues>,
-    request: Option<FilledValues>,
-    response: Option<FilledValues>,
-    /// Texts that are replaced in the response.
-    substitution: Option<Substitution>,
-    /// The server's program has run.
-    has_left_server: bool,
-    /// A location must be chosen for the path that a program has set.
-    relocates: bool,
-    /// Locations that were chosen anew by programs of locations.
-    relocations: u8,
-    /// A `break` ended the program, so the directives of the rewrite module that follow it do not
-    /// run.
-    pub(super) is_broken: bool,
-}
 
 /// The directives in effect, with the values for this request.
 struct Effective<'e> {

@@ -12,9 +12,9 @@ use http::header::HeaderValue;
 
 use super::checks::host_of_url;
 use super::exchange::Exchange;
+use super::filled_sets::{FilledSets, HostForEndpoint};
 use super::stages::{StageInput, Step};
 use crate::message::accel;
-use crate::message::authority::is_authority;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::policy::BackendHeaders;
 use crate::policy::header_set::{FilledHeaders, HeaderSet};
@@ -26,65 +26,6 @@ use crate::route::Route;
 use crate::variable::HeadValues;
 
 static X_ORIGINAL_URI: EditableName = EditableName::from_static("x-original-uri");
-
-/// Values that depend on the request.
-#[derive(Debug, Default)]
-pub(super) struct FilledSets {
-    /// Path and query as the client sent them.
-    original_uri: Option<HeaderValue>,
-    /// For all requests to endpoints.
-    request: Option<FilledHeaders>,
-    /// For all responses.
-    response: Option<FilledHeaders>,
-    /// For responses of the rule.
-    own: Option<FilledHeaders>,
-    /// `Host` for the endpoint.
-    host: HostForEndpoint,
-    /// Replacements in responses of endpoints, for the rule and for all rules. Boxed, because they
-    /// are large and rarely filled in.
-    replacements: [Option<Box<Replacements>>; 2],
-}
-
-/// `Host` for the endpoint (`upstream-vhost`).
-#[derive(Debug, Default, PartialEq, Eq)]
-enum HostForEndpoint {
-    /// That of the request, or one without variables.
-    #[default]
-    Unchanged,
-    /// This one.
-    Filled(HeaderValue),
-    /// The variables of the request have no value that is a host.
-    Invalid,
-}
-
-impl HostForEndpoint {
-    /// Evaluates the template. A request of HTTP/1.0 may have no host, and then has none for the
-    /// endpoint either.
-    fn fill(template: &Template, context: &TemplateContext<'_>, authority: &str) -> Self {
-        let value = template.fill(context);
-        if value.is_empty() && authority.is_empty() {
-            return Self::Unchanged;
-        }
-        let value = Some(value).filter(|value| is_authority(value));
-        value.and_then(|value| HeaderValue::try_from(value).ok()).map_or(Self::Invalid, Self::Filled)
-    }
-}
-
-impl FilledSets {
-    fn of_responses(&self) -> impl Iterator<Item = &FilledHeaders> {
-        self.response.iter().chain(&self.own)
-    }
-
-    fn is_needed(&self) -> bool {
-        let Self { original_uri, request, response, own, host, replacements } = self;
-        original_uri.is_some()
-            || request.is_some()
-            || response.is_some()
-            || own.is_some()
-            || *host != HostForEndpoint::Unchanged
-            || replacements.iter().any(Option::is_some)
-    }
-}
 
 impl Exchange {
     /// Fills in values that depend on the request. Must be called before the first stage.

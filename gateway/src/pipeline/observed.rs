@@ -8,10 +8,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
 
-use super::admission::SatisfyAny;
 use super::call::Attempt;
 use super::exchange::{CertificatePage, Exchange, Verdict};
+use super::observed_request::{ObservedRequest, ObservedSteps};
 use super::outcome::ExchangeOutcome;
+use super::satisfy_any::SatisfyAny;
 use super::stages::{PipelineStage, Step};
 use crate::io::failure::FailureKind;
 use crate::message::edit::RequestMut;
@@ -19,41 +20,9 @@ use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::router::host_of;
 use crate::tap::{
-    AttemptStep, CheckResult, CheckStep, FieldLines, Followers, ReceivedHead, RequestSteps, SentHead,
-    TappedHead, TappedRequest, TappedRule,
+    AttemptStep, CheckResult, CheckStep, FieldLines, ReceivedHead, RequestSteps, SentHead, TappedHead,
+    TappedRequest, TappedRule,
 };
-
-/// A request that readers follow.
-#[derive(Debug)]
-pub(super) struct ObservedRequest {
-    followers: Followers,
-    began: SystemTime,
-    /// Without the values of secret parameters.
-    target: String,
-    /// `None` if no reader wants the steps.
-    steps: Option<Box<ObservedSteps>>,
-}
-
-/// The steps so far.
-#[derive(Debug)]
-struct ObservedSteps {
-    received: ReceivedHead,
-    /// Path and query of the error page that the request became.
-    page: Option<String>,
-    checks: Vec<CheckStep>,
-    /// When the last question was asked.
-    asked: Option<Instant>,
-    /// The head of the last attempt. It is recorded where the exchange cannot be changed.
-    sent: Mutex<Option<SentHead>>,
-    response: FieldLines,
-}
-
-impl ObservedRequest {
-    /// Returns whether a reader needs the steps.
-    pub(super) fn has_steps(&self) -> bool {
-        self.steps.is_some()
-    }
-}
 
 impl Exchange {
     /// Follows the request if a reader wants it. `head` is `None` if it could not be read.

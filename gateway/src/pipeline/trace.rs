@@ -12,6 +12,7 @@ use super::call::Attempt;
 use super::end::logged;
 use super::exchange::Exchange;
 use super::outcome::ExchangeOutcome;
+use super::trace_state::{RecordedHead, TraceState};
 use crate::io::failure::{CLIENT_LEFT, FailureKind};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::request_head::RequestHead;
@@ -21,26 +22,6 @@ use crate::otel::{
 use crate::policy::tracing::SpanName;
 use crate::route::Route;
 use crate::telemetry::{LogFormat, LogLine};
-
-/// The trace of a request.
-#[derive(Debug)]
-pub(super) struct TraceState {
-    pub(super) context: TraceContext,
-    /// The span of the client.
-    parent: Option<SpanId>,
-    /// `None` if the trace is not sampled, or spans are not sent.
-    recorded: Option<RecordedHead>,
-}
-
-/// What spans contain of the head of the request.
-#[derive(Debug)]
-struct RecordedHead {
-    began: SystemTime,
-    path: Box<str>,
-    user_agent: Option<Box<str>>,
-    /// Values of the name, if it is configured.
-    name: LogLine,
-}
 
 impl Exchange {
     /// Returns the id of the trace, if it is sampled.

@@ -1,0 +1,27 @@
+//! What the directives of a rule made of a request.
+
+use crate::body::substitution::Substitution;
+use crate::policy::directives::{ActiveLocation, Assigned, FilledValues};
+
+/// What the directives of a rule made of a request.
+#[derive(Debug, Default)]
+pub(super) struct DirectiveState {
+    pub(super) active: ActiveLocation,
+    /// Values that programs have assigned, and the scope in effect.
+    pub(super) assigned: Assigned,
+    /// Values of the client's fields, of fields for the endpoint, and of the response.
+    pub(super) input: Option<FilledValues>,
+    pub(super) request: Option<FilledValues>,
+    pub(super) response: Option<FilledValues>,
+    /// Texts that are replaced in the response.
+    pub(super) substitution: Option<Substitution>,
+    /// The server's program has run.
+    pub(super) has_left_server: bool,
+    /// A location must be chosen for the path that a program has set.
+    pub(super) relocates: bool,
+    /// Locations that were chosen anew by programs of locations.
+    pub(super) relocations: u8,
+    /// A `break` ended the program, so the directives of the rewrite module that follow it do not
+    /// run.
+    pub(super) is_broken: bool,
+}
