@@ -17,8 +17,9 @@ use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName};
 use crate::message::fields::FieldsMut;
+use crate::policy::auth_reply::AuthReply;
 use crate::policy::call_destination::ResolvedDestination;
-use crate::policy::external_auth::{self, CacheKey, keep, kept};
+use crate::policy::external_auth::{CacheKey, keep, kept};
 use crate::policy::{ExternalAuth, forwarded};
 use crate::route::Route;
 use crate::state::compiled_settings::{CompiledSettings, GlobalAuth};
@@ -96,7 +97,7 @@ impl Exchange {
     fn apply_reply(
         &mut self,
         auth: &ExternalAuth,
-        reply: Arc<external_auth::AuthReply>,
+        reply: Arc<AuthReply>,
         route: &Route,
         input: &StageInput<'_>,
     ) -> CheckDecision {

@@ -1,7 +1,8 @@
 //! What the directives of a rule made of a request.
 
 use crate::body::substitution::Substitution;
-use crate::policy::directives::{ActiveLocation, Assigned, FilledValues};
+use crate::policy::assigned::Assigned;
+use crate::policy::directives::{ActiveLocation, FilledValues};
 
 /// What the directives of a rule made of a request.
 #[derive(Debug, Default)]

@@ -18,9 +18,9 @@ use super::stages::{StageInput, Step};
 use crate::body::substitution::Substitution;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut};
+use crate::policy::assigned::{Assigned, ProgramInput};
 use crate::policy::directives::{
-    ActiveLocation, Assigned, ChangeLevel, Directives, FilledValues, Location, ProgramInput, ProgramOutcome,
-    Return, Scope,
+    ActiveLocation, ChangeLevel, Directives, FilledValues, Location, ProgramOutcome, Return, Scope,
 };
 use crate::policy::limits::ZoneLimits;
 use crate::policy::template::{Template, TemplateContext};

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
-use sluice_config::{self as config, UpstreamProtocol};
+use sluice_config::{self as config, PoolKey, UpstreamProtocol};
 
 use super::error::PolicyError;
-use super::external_auth::pool;
 use super::template::{Template, TemplateContext};
 use crate::registry::{Pool, Registry, RequestHost};
 
@@ -114,4 +113,12 @@ impl CallDestination {
             Self::PerRequest { host, .. } => host.fill(context),
         }
     }
+}
+
+/// Returns the pool of `key`. Translation sends pools before the rules that refer to them.
+///
+/// # Errors
+/// The registry has no such pool.
+pub fn pool(key: &PoolKey, registry: &Registry) -> Result<Arc<Pool>, PolicyError> {
+    registry.pool(key).ok_or_else(|| PolicyError::Pool(key.to_string()))
 }

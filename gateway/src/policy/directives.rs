@@ -20,8 +20,7 @@ use crate::message::edit::EditableName;
 
 pub use access::AccessList;
 pub use fields::{ChangeLevel, FieldChanges, FilledValues, ResponseChanges};
-pub(super) use program::Expression;
-pub use program::{Assigned, DirectiveProgram, ProgramInput, ProgramOutcome, Return, RewrittenUri};
+pub use program::{DirectiveProgram, ProgramOutcome, Return};
 use selection::{BlockSelector, RouteRank};
 pub use substitution::SubstitutedTexts;
 

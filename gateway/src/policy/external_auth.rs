@@ -9,8 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{HeaderValue, SET_COOKIE, VARY, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, StatusCode};
-use sluice_config::{AuthKeepAlive, PoolKey};
+use sluice_config::AuthKeepAlive;
 
+use super::auth_reply::AuthReply;
 use super::call_destination::CallDestination;
 use super::directives::FieldChanges;
 use super::error::PolicyError;
@@ -19,7 +20,7 @@ use super::resources::{ResourceSlot, Resources};
 use super::template::Template;
 use crate::message::edit::{EditableName, NameError};
 use crate::message::fields::Fields;
-use crate::registry::{Pool, Registry};
+use crate::registry::Registry;
 
 mod cache;
 mod lifetime;
@@ -69,25 +70,6 @@ pub struct AuthCache {
     /// Requests with the same key share a reply.
     pub key: Template,
     valid: Option<Vec<(Vec<u16>, Duration)>>,
-}
-
-/// The authorisation service's reply to a request.
-#[derive(Debug)]
-pub struct AuthReply {
-    /// 2xx, 401 or 403.
-    pub status: StatusCode,
-    /// Header fields for the endpoint; `None` removes the request's field of that name.
-    pub fields: Vec<(EditableName, Option<HeaderValue>)>,
-    /// `Set-Cookie`.
-    pub cookies: Vec<HeaderValue>,
-    /// `WWW-Authenticate` of a 401.
-    pub challenges: Vec<HeaderValue>,
-    /// How long the reply may be cached; `None` if not at all.
-    pub holds: Option<Duration>,
-    /// Fields that variables of directives refer to.
-    pub kept: Vec<(Arc<str>, HeaderValue)>,
-    /// Whether the cookies are added to every response, whatever its status.
-    pub always_set_cookie: bool,
 }
 
 impl ExternalAuth {
@@ -176,14 +158,6 @@ impl ExternalAuth {
     }
 }
 
-/// Returns the pool of `key`. Translation sends pools before the rules that refer to them.
-///
-/// # Errors
-/// The registry has no such pool.
-pub fn pool(key: &PoolKey, registry: &Registry) -> Result<Arc<Pool>, PolicyError> {
-    registry.pool(key).ok_or_else(|| PolicyError::Pool(key.to_string()))
-}
-
 /// Parses the method of a subrequest. `CONNECT` and `TRACE` are ordinary methods here, as in nginx:
 /// the target is a path, and the response ends as its framing says.
 fn method(text: &str) -> Result<Method, PolicyError> {
@@ -193,20 +167,6 @@ fn method(text: &str) -> Result<Method, PolicyError> {
 /// Returns all lines of a field as one value; `None` if it is empty, as in nginx.
 fn joined(fields: &HeaderMap, name: &EditableName) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&fields.joined(name.get())?).ok().filter(|value| !value.is_empty())
-}
-
-impl AuthReply {
-    /// Returns the value of a field that variables of directives refer to.
-    pub fn kept(&self, name: &str) -> Option<&HeaderValue> {
-        self.kept.iter().find(|(known, _)| **known == *name).map(|(_, value)| value)
-    }
-
-    /// Returns the cookies to add to a response of this status, following the rules of nginx's
-    /// `add_header`.
-    pub fn cookies(&self, status: StatusCode) -> &[HeaderValue] {
-        let usual = matches!(status.as_u16(), 200 | 201 | 204 | 206 | 301..=304 | 307 | 308);
-        if usual || self.always_set_cookie { &self.cookies } else { &[] }
-    }
 }
 
 impl AuthCache {

@@ -17,7 +17,7 @@ use sluice_config::{
 };
 
 use super::error::PolicyError;
-use super::fastcgi::FastCgiParams;
+use super::fastcgi_params::FastCgiParams;
 use super::header_set::HeaderSet;
 use crate::tls::{ClientAuthorities, Identity};
 

@@ -14,13 +14,12 @@ use sluice_config::{Expression, RewritePart, RewriteQuery, TemplatePiece};
 use sluice_expression::{SimpleExpression, SimpleMatch};
 
 use super::error::PolicyError;
+use super::outgoing::Outgoing;
 use super::template::Template;
 use crate::expression::{ExtendedMatcher, GroupRanges, bounded_regex};
-use crate::message::edit::{Edit, EditableName, RequestMut, RequestTarget};
+use crate::message::edit::RequestTarget;
 use crate::message::target;
 use crate::router::normal_bytes;
-
-static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded-prefix");
 
 /// A compiled rewrite.
 #[derive(Debug)]
@@ -63,31 +62,6 @@ pub enum Rewritten {
     Outgoing(Outgoing),
     /// The client is redirected to this Location.
     Location(String),
-}
-
-/// Changes of the head of a request to an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
-    target: RequestTarget,
-    /// Value of `X-Forwarded-Prefix`; an empty value removes the field.
-    forwarded_prefix: Option<HeaderValue>,
-}
-
-impl Outgoing {
-    /// Returns the path and query for the endpoint.
-    pub(crate) fn target(&self) -> &str {
-        self.target.as_str()
-    }
-
-    /// Edits the head of an attempt.
-    pub fn apply(&self, head: &mut Edit<'_, impl RequestMut>) {
-        head.set_target(&self.target);
-        match &self.forwarded_prefix {
-            Some(prefix) if prefix.is_empty() => head.remove(&X_FORWARDED_PREFIX),
-            Some(prefix) => head.set(&X_FORWARDED_PREFIX, prefix),
-            None => {}
-        }
-    }
 }
 
 impl PathExpression {

@@ -1,15 +1,18 @@
 //! Compiled templates with variables, and their evaluation for a request.
 
+mod computed;
+
 use http::{HeaderName, HeaderValue};
 use sluice_config::{LogEscape, Moment, TemplatePiece};
 
-use super::computed::ComputedVariables;
-use super::directives::Assigned;
+use super::assigned::Assigned;
+use super::auth_reply::AuthReply;
 use super::error::PolicyError;
-use super::external_auth::AuthReply;
 use crate::expression::is_limit_reached;
 use crate::message::fields::Fields;
 use crate::variable::{CompiledVariable, HeadValues, RequestRecord, write_field};
+
+pub use computed::ComputedVariables;
 
 /// A compiled template.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,7 @@ use crate::policy::replacements::Replacements;
 use crate::policy::tracing::SpanName;
 use crate::policy::{
     Affinity, BackendHeaders, BasicAuth, CachePolicy, ClientCertificates, Cors, DigestAuth, ExternalAuth,
-    FastCgi, HashBy, Limits, Mirror, PolicyError, Rewrite, Sources, external_auth,
+    FastCgi, HashBy, Limits, Mirror, PolicyError, Rewrite, Sources, call_destination,
 };
 
 /// The policies of a rule. A plain rule has no such value, and its requests check a single `None`.
@@ -224,10 +224,10 @@ fn compile_pages(
     let sluice_config::ErrorPages { statuses, keeps_responses, backend } = pages;
     let backend = match backend {
         Some(sluice_config::ErrorBackend { service, pages, requests }) => {
-            let pool = external_auth::pool(requests, compiler.registry)?;
+            let pool = call_destination::pool(requests, compiler.registry)?;
             let tls = compiler.tls(rule, Some(service))?;
             Some(ErrorBackend {
-                pages: external_auth::pool(pages, compiler.registry)?,
+                pages: call_destination::pool(pages, compiler.registry)?,
                 requests: RouteBackend::substitute(pool, Some(service), tls),
             })
         }

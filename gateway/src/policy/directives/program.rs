@@ -1,19 +1,15 @@
 //! The programs of nginx's rewrite module: `set`, `if`, `rewrite`, `return` and `break`.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use http::StatusCode;
-use regex::bytes::Regex;
 use sluice_config::directives as contract;
 
-use crate::expression::{ExtendedMatcher, bounded_bytes_regex};
-use crate::message::target;
+use crate::policy::assigned::{Assigned, ProgramInput, RewrittenUri};
 use crate::policy::error::PolicyError;
-use crate::policy::rewrite::Outgoing;
+use crate::policy::expression::Expression;
 use crate::policy::template::Template;
 use crate::policy::{Rewrite, Rewritten};
-use crate::router::normalise;
 
 /// A program.
 #[derive(Debug, Default)]
@@ -26,24 +22,6 @@ enum Instruction {
     Rewrite { rewrite: Rewrite, then: contract::AfterRewrite },
     Return(Return),
     Break,
-}
-
-/// The path and query that a program runs for, unless it has changed them.
-#[derive(Clone, Copy, Debug)]
-pub struct ProgramInput<'r> {
-    /// The normalised path.
-    pub path: &'r str,
-    /// Path and query as the client sent them.
-    pub target: &'r str,
-}
-
-/// The path and query that a program has set.
-#[derive(Debug)]
-pub struct RewrittenUri {
-    /// For the endpoint.
-    pub outgoing: Outgoing,
-    /// The normalised path.
-    pub path: String,
 }
 
 /// The answer of a `return`.
@@ -64,25 +42,6 @@ enum Condition {
     Truth(Template),
     Equal { value: Template, other: Template, negated: bool },
     Match { value: Template, expression: Expression, negated: bool },
-}
-
-/// An expression that is searched in a value.
-#[derive(Debug)]
-pub(in crate::policy) enum Expression {
-    Plain(Regex),
-    Extended(ExtendedMatcher),
-}
-
-/// Values that a program has assigned so far.
-#[derive(Debug, Default)]
-pub struct Assigned {
-    variables: Vec<(Arc<str>, Vec<u8>)>,
-    /// Groups of the last expression that matched, by number and by name.
-    groups: Vec<(Box<str>, Vec<u8>)>,
-    /// The scope of the last `if` whose condition held.
-    pub scope: usize,
-    /// The path and query, if a program has changed them.
-    pub uri: Option<RewrittenUri>,
 }
 
 /// The end of a program.
@@ -255,107 +214,6 @@ impl Condition {
                 let value = fill(value, assigned);
                 expression.search(&value, assigned) != *negated
             }
-        }
-    }
-}
-
-impl Expression {
-    /// Compiles an expression.
-    ///
-    /// # Errors
-    /// It is malformed or too large.
-    pub(in crate::policy) fn compile(expression: &sluice_config::Expression) -> Result<Self, PolicyError> {
-        let failed = |text: &str| PolicyError::Expression(text.to_owned());
-        Ok(match expression {
-            sluice_config::Expression::Plain(text) => {
-                Self::Plain(bounded_bytes_regex(text).map_err(|_| failed(text))?)
-            }
-            sluice_config::Expression::Extended(regex) => {
-                Self::Extended(ExtendedMatcher::compile(regex).map_err(|_| failed(&regex.text))?)
-            }
-        })
-    }
-
-    /// Whether it matches anywhere in a value.
-    pub(super) fn is_match(&self, value: &[u8]) -> bool {
-        match self {
-            Self::Plain(regex) => regex.is_match(value),
-            Self::Extended(regex) => regex.is_match(value),
-        }
-    }
-
-    fn group_count(&self) -> usize {
-        match self {
-            Self::Plain(regex) => regex.captures_len(),
-            Self::Extended(regex) => regex.group_count(),
-        }
-    }
-
-    /// The same; keeps the groups of a match.
-    pub(in crate::policy) fn search(&self, value: &[u8], assigned: &mut Assigned) -> bool {
-        if self.group_count() == 1 {
-            let matches = self.is_match(value);
-            if matches {
-                assigned.groups.clear();
-            }
-            return matches;
-        }
-        let (ranges, names) = match self {
-            Self::Plain(regex) => {
-                let captures = regex.captures(value);
-                let ranges = captures.map(|groups| groups.iter().map(|group| Some(group?.range())).collect());
-                (ranges, regex.capture_names().collect())
-            }
-            Self::Extended(regex) => (regex.groups(value), regex.group_names()),
-        };
-        let Some(ranges) = ranges else { return false };
-        assigned.groups.clear();
-        for (number, (range, name)) in ranges.into_iter().zip(names).enumerate().skip(1) {
-            let text = range.map_or(&b""[..], |range: Range<usize>| &value[range]);
-            assigned.groups.push((number.to_string().into(), text.to_vec()));
-            assigned.groups.extend(name.map(|name| (name.into(), text.to_vec())));
-        }
-        true
-    }
-}
-
-impl RewrittenUri {
-    /// `None` if the path is not valid.
-    fn new(outgoing: Outgoing) -> Option<Self> {
-        let path = outgoing.target().split('?').next().unwrap_or_default();
-        let path = normalise(path).ok()?.into_owned();
-        Some(Self { outgoing, path })
-    }
-
-    /// The query.
-    pub fn query(&self) -> Option<&str> {
-        target::split(self.outgoing.target()).1
-    }
-}
-
-impl Assigned {
-    /// The target and the normalised path in effect.
-    pub fn uri<'a>(&'a self, input: ProgramInput<'a>) -> (&'a str, &'a str) {
-        match &self.uri {
-            Some(uri) => (uri.outgoing.target(), &uri.path),
-            None => (input.target, input.path),
-        }
-    }
-
-    /// The value of a variable; empty before its `set`.
-    pub fn variable(&self, name: &str) -> &[u8] {
-        self.variables.iter().find(|(known, _)| **known == *name).map_or(&[], |(_, value)| value)
-    }
-
-    /// The text of a group of the last expression that matched.
-    pub fn group(&self, name: &str) -> &[u8] {
-        self.groups.iter().find(|(known, _)| **known == *name).map_or(&[], |(_, text)| text)
-    }
-
-    fn set(&mut self, name: &Arc<str>, value: Vec<u8>) {
-        match self.variables.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = value,
-            None => self.variables.push((name.clone(), value)),
         }
     }
 }

@@ -5,8 +5,8 @@
 use sluice_config::directives::LocationMatch;
 use sluice_config::{LocationBlock, PathMatch};
 
-use super::program::Expression;
 use crate::policy::error::PolicyError;
+use crate::policy::expression::Expression;
 
 /// The matches of all blocks.
 #[derive(Debug)]

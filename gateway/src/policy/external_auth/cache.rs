@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use super::AuthReply;
+use crate::policy::auth_reply::AuthReply;
 
 /// Approximate maximum number of bytes per worker.
 const MOST_BYTES: usize = 4 * 1024 * 1024;

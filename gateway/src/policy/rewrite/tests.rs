@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use sluice_config::RewritePart::{Group, Text, Variable};
 
 use super::*;
-use crate::message::edit::HeadMut;
+use crate::message::edit::{Edit, HeadMut};
 use crate::router::normalise;
 
 fn plain(pattern: &str, path: &[RewritePart]) -> sluice_config::Rewrite {

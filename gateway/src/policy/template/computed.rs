@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::directives::{Assigned, Expression};
-use super::error::PolicyError;
-use super::template::{Template, TemplateContext};
+use super::{Template, TemplateContext};
+use crate::policy::assigned::Assigned;
+use crate::policy::error::PolicyError;
+use crate::policy::expression::Expression;
 
 /// The computed variables, by name.
 #[derive(Debug, Default)]
