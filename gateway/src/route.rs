@@ -9,6 +9,7 @@ mod backends;
 mod compiled;
 mod compiler;
 pub mod error_pages;
+mod host_compiler;
 
 use std::sync::{Arc, OnceLock};
 
