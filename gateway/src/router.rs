@@ -18,6 +18,7 @@ mod path;
 mod predicate;
 mod query;
 mod regexes;
+mod request_view;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,8 @@ mod trie;
 
 pub use authority::host_of;
 pub use error::RouterError;
-pub use host::{CompiledHost, Reason, RequestView};
+pub use host::{CompiledHost, Reason};
 pub use path::{PathError, normal_bytes, normalise};
 pub(crate) use query::values as query_values;
+pub use request_view::RequestView;
 pub use table::{GroupRoutes, HostMatch, RouteTable};

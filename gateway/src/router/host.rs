@@ -5,30 +5,17 @@ mod explain;
 use std::fmt;
 use std::sync::Arc;
 
-use http::HeaderMap;
 use sluice_config::{Match, PathMatch};
 use smallvec::SmallVec;
 
 use super::error::RouterError;
 use super::predicate::Predicates;
 use super::regexes::{PathPattern, Regexes};
+use super::request_view::RequestView;
 use super::trie::PathTrie;
 use crate::message::fields::Fields;
 
 pub use explain::Reason;
-
-/// The parts of a request that select a rule.
-#[derive(Debug)]
-pub struct RequestView<'a, F = HeaderMap> {
-    /// Normalised path ([`normalise`](super::normalise)).
-    pub path: &'a str,
-    /// Method as received; methods are case-sensitive (RFC 9110 section 9.1).
-    pub method: &'a str,
-    /// All header fields.
-    pub headers: &'a F,
-    /// The query as sent, without the question mark.
-    pub query: Option<&'a str>,
-}
 
 /// The rules of one host. `T` is the route of a rule.
 pub struct CompiledHost<T> {

@@ -7,8 +7,8 @@ use http::HeaderName;
 use sluice_config::{FieldMatch, Match, TextMatch};
 
 use super::error::RouterError;
-use super::host::RequestView;
 use super::query;
+use super::request_view::RequestView;
 use crate::expression::bounded_bytes_regex;
 use crate::message::fields::Fields;
 

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use sluice_config::{GroupId, HostKey, HostPattern, Listener, ListenerId};
 
-use super::host::{CompiledHost, RequestView};
+use super::host::CompiledHost;
 use super::map::Map;
 use super::names::{Matching, Names};
+use super::request_view::RequestView;
 use crate::message::fields::Fields;
 
 /// All hosts of all listener groups. A clone copies a few pointers and shares everything; a change
