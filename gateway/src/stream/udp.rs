@@ -6,7 +6,9 @@
 //! of its sessions; the table needs no lock.
 
 mod batch;
+mod datagram;
 mod reply;
+mod session_key;
 mod socket;
 mod table;
 
@@ -29,9 +31,11 @@ use crate::worker::Worker;
 
 pub(crate) use socket::prepare;
 
+use datagram::Datagram;
 use reply::{Ending, Peer, Retry, replies};
-use socket::{ClientSocket, Datagram, connect};
-use table::{SessionKey, Table};
+use session_key::SessionKey;
+use socket::{ClientSocket, connect};
+use table::Table;
 
 /// A session in progress.
 type Running = Pin<Box<dyn Future<Output = Ending> + Send>>;

@@ -11,7 +11,7 @@ use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrLike, SockaddrStorage, recvmmsg,
 };
 
-use super::socket::{Datagram, Local};
+use super::datagram::{Datagram, Local};
 
 /// Maximum number of datagrams per system call.
 const BATCH: usize = 16;

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::batch::Left;
 use super::may_retry;
+use super::session_key::SessionKey;
 use super::socket::{self, ClientSocket};
-use super::table::SessionKey;
 use crate::process::descriptors::DescriptorPermit;
 use crate::registry::{Endpoint, InFlight};
 use crate::state::State;

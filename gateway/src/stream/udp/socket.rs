@@ -2,7 +2,7 @@
 //! connected to endpoints.
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
@@ -11,24 +11,10 @@ use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::Interest;
 
 use super::batch::{self, Left};
+use super::datagram::{Datagram, Local};
 
 /// Size of the kernel's buffer for a busy worker, if `net.core.rmem_max` permits.
 const RECEIVE_BUFFER: usize = 1 << 20;
-
-/// A received datagram.
-pub(super) struct Datagram<'b> {
-    pub(super) client: SocketAddr,
-    pub(super) local: Local,
-    pub(super) bytes: &'b [u8],
-}
-
-/// A local address that a datagram was sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Local {
-    ip: IpAddr,
-    /// The interface, which a link-local address needs; otherwise 0.
-    interface: u32,
-}
 
 /// The listening socket.
 #[derive(Debug)]
@@ -139,20 +125,6 @@ impl ClientSocket {
     /// Returns a local address with the port.
     pub(super) fn address(&self, local: Local) -> Option<SocketAddr> {
         Some(SocketAddr::new(local.ip, self.port))
-    }
-}
-
-impl From<libc::in_pktinfo> for Local {
-    fn from(info: libc::in_pktinfo) -> Self {
-        Self { ip: Ipv4Addr::from(info.ipi_spec_dst.s_addr.to_ne_bytes()).into(), interface: 0 }
-    }
-}
-
-impl From<libc::in6_pktinfo> for Local {
-    fn from(info: libc::in6_pktinfo) -> Self {
-        let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
-        let interface = if ip.is_unicast_link_local() { info.ipi6_ifindex } else { 0 };
-        Self { ip: ip.into(), interface }
     }
 }
 

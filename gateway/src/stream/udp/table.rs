@@ -1,21 +1,12 @@
 //! The sessions of one listening socket, in the order of their last datagram from the client.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lru::LruCache;
 
 use super::reply::Peer;
-use super::socket::Local;
+use super::session_key::SessionKey;
 use crate::telemetry::Telemetry;
-
-/// Identity of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SessionKey {
-    pub(super) client: SocketAddr,
-    /// The address that the client sends to, and that it expects responses from.
-    pub(super) local: Local,
-}
 
 /// The sessions.
 #[derive(Debug)]
