@@ -11,7 +11,7 @@ use super::RequestMeters;
 use super::exemplars::Exemplar;
 use super::family::Family;
 use super::native::NativeHistogram;
-use super::own::WorkerRows;
+use super::own::{self, WorkerRows};
 use super::target::{Cell, TargetLabels};
 use crate::telemetry::options::TelemetryOptions;
 
@@ -97,7 +97,7 @@ impl RequestCollector {
                     continue;
                 }
                 let key = SeriesKey::of(&self.labels(target.labels(), *cell));
-                let figures = series.sum(&kept);
+                let figures = own::sum(series, &kept);
                 for (family, desc) in &families.kept {
                     let exemplars = match family {
                         Family::Request => mem::take(&mut of_requests),
@@ -128,7 +128,7 @@ impl Collector for RequestCollector {
         for target in self.meters.targets() {
             for (cell, series) in target.cells().iter() {
                 let labels = self.labels(target.labels(), *cell);
-                let figures = series.sum(&kept);
+                let figures = own::sum(series, &kept);
                 for (family, shown) in &mut all {
                     if let Some(mut metric) = figures.collect(*family, families) {
                         metric.set_label(labels.clone());

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::family::Families;
-use super::series::{RequestSample, Series};
+use super::series::{RequestSample, Series, SeriesFigures};
 
 /// Number of rows of a worker. Each takes about 650 bytes once it is used.
 pub(super) const ROWS: usize = 256;
@@ -116,6 +116,11 @@ impl Kept<'_> {
         let place = &self.own.places[index(series.number())];
         (place.series.load(Relaxed) == series.number()).then(|| place.row.get().map(AsRef::as_ref))?
     }
+}
+
+/// Returns the figures of a series on all workers.
+pub(super) fn sum(series: &Series, workers: &[Kept<'_>]) -> SeriesFigures {
+    series.sum(workers.iter().filter_map(|own| own.row(series)))
 }
 
 /// Returns the slot of a series. Consecutively created series have different slots.

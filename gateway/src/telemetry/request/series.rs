@@ -13,7 +13,6 @@ use super::exemplars::{Exemplars, TraceBytes};
 use super::family::{Families, Family};
 use super::histogram::{Counts, Row, Times};
 use super::native::{NativeBuckets, NativeHistogram};
-use super::own::Kept;
 
 /// The measurements of a request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,10 +127,10 @@ impl Series {
         }
     }
 
-    /// Returns the sum of the figures of all rows.
-    pub(super) fn sum(&self, own: &[Kept<'_>]) -> SeriesFigures {
+    /// Returns the sum of the figures of all rows: the shared one and these of workers.
+    pub(super) fn sum<'r>(&'r self, own: impl Iterator<Item = &'r [AtomicU64]>) -> SeriesFigures {
         let sum: Box<[AtomicU64]> = row(self.shared.len());
-        for row in own.iter().filter_map(|own| own.row(self)).chain([&*self.shared]) {
+        for row in own.chain([&*self.shared]) {
             for (cell, more) in sum.iter().zip(row) {
                 cell.store(cell.load(Relaxed).wrapping_add(more.load(Relaxed)), Relaxed);
             }

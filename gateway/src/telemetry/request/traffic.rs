@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::RequestMeters;
-use super::own::WorkerRows;
+use super::own::{self, WorkerRows};
 use super::target::TargetLabels;
 
 /// The requests of a target since its creation.
@@ -115,7 +115,7 @@ impl RequestMeters {
         for target in self.targets() {
             let mut traffic = Traffic::default();
             for (cell, series) in target.cells().iter() {
-                let durations = series.sum(&kept).durations(&self.families);
+                let durations = own::sum(series, &kept).durations(&self.families);
                 let requests = durations.iter().sum();
                 let (client_errors, server_errors) = match cell.status {
                     400..500 => (requests, 0),
