@@ -15,6 +15,7 @@ pub mod launch;
 pub mod log_files;
 pub mod log_server;
 pub mod pod;
+pub mod pod_state;
 pub mod probe;
 pub mod registration;
 pub mod response;

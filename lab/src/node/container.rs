@@ -11,8 +11,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::board::{Board, ContainerPhase, ContainerPlace, Ended};
+use super::board::{Board, ContainerPlace};
 use super::launch::{LaunchError, Running, Sandbox, launch};
+use super::pod_state::{ContainerPhase, Ended};
 use super::stop::{Stop, overdue, requested};
 use super::{NodeContext, health, hook};
 

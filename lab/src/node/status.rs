@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::board::{ContainerPhase, ContainerState, Ended, PodState};
+use super::pod_state::{ContainerPhase, ContainerState, Ended, PodState};
 
 /// The last transition time of each condition.
 #[derive(Debug, Default)]
@@ -134,12 +134,6 @@ fn status(container: &ContainerState, pod: &Pod) -> ContainerStatus {
         started: Some(container.started),
         state: Some(state),
         ..Default::default()
-    }
-}
-
-impl ContainerPhase {
-    fn has_begun(&self) -> bool {
-        !matches!(self, Self::Waiting(..))
     }
 }
 
