@@ -12,6 +12,7 @@
 pub mod agent;
 pub mod changes;
 pub mod child;
+pub mod columns;
 pub mod document;
 pub mod feature;
 pub mod guard;
@@ -23,6 +24,7 @@ pub mod nginx_module;
 pub mod origin;
 pub mod peer;
 pub mod picture;
+pub mod proof;
 pub mod quoted;
 pub mod run;
 pub mod sample;

@@ -7,7 +7,8 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Map, Value};
 
-use super::picture::{self, display};
+use super::columns::{PEERS, display};
+use super::picture;
 use super::quoted::{FIGURES, SOURCE};
 use super::sample::Sample;
 use super::scenario::{Entrants, Scenario, Traffic};
@@ -16,8 +17,6 @@ use super::{losses, table};
 
 const BEGIN: &str = "<!-- figures: written by `bench --write-docs` -->\n";
 const END: &str = "<!-- end of figures -->";
-/// The order of columns.
-pub(super) const PEERS: [&str; 6] = ["haproxy", "envoy", "nghttpx", "vanilla", "tuned", "nginx"];
 
 /// The content of a document.
 #[derive(Clone, Copy, Debug)]

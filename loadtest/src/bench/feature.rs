@@ -6,7 +6,6 @@
 //! support them (no Lua). gRPC is also compared with HAProxy and Envoy.
 
 pub mod nginx;
-pub mod proof;
 pub mod sluice;
 
 /// A feature that a route uses.

@@ -1,7 +1,6 @@
 //! The figures in which another proxy is better than Sluice.
 
-use super::document::PEERS;
-use super::picture::display;
+use super::columns::{PEERS, display};
 use super::sample::Sample;
 use super::scenario::{Entrants, Scenario, Traffic};
 use super::summary::{Summary, busy_rate};

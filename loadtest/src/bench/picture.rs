@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::columns::display;
 use super::quoted;
 use super::sample::Sample;
 use super::scenario::{Entrants, Scenario, Traffic};
@@ -114,19 +115,6 @@ fn bars(scenario: &Scenario, summary: &Summary, own: &str) -> Vec<Bar> {
         (one.class != "own").cmp(&(other.class != "own")).then(one.ratio.total_cmp(&other.ratio))
     });
     bars
-}
-
-/// Returns the name of a peer in charts and documents.
-pub(super) fn display(peer: &str) -> &str {
-    match peer {
-        "sluice" => "Sluice",
-        "unprofiled" => "Sluice, no profile",
-        "haproxy" => "HAProxy",
-        "envoy" => "Envoy",
-        "vanilla" => "Pingora",
-        "tuned" => "Pingora, tuned",
-        name => name,
-    }
 }
 
 fn text(picture: &mut String, x: f64, y: f64, class: &str, words: &str) {

@@ -16,7 +16,7 @@ use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::super::feature::proof::{CONTEXT, TICKET};
+use super::super::proof::{CONTEXT, TICKET};
 use super::streams::{self, ECHO, FLOOD};
 
 /// Bytes per read: enough for a head, and for bodies in few calls.

@@ -3,23 +3,23 @@
 
 use anyhow::Context;
 
-use super::Feature;
-use crate::bench::peer::Peer;
+use super::feature::Feature;
+use super::peer::Peer;
 use crate::client::GatewayTarget;
 
 /// A request that the core rule set denies.
 const ATTACK: &str = "/search?q=1'%20OR%20'1'='1";
 /// A path of the origin whose answers differ.
-pub(in crate::bench) const TICKET: &str = "/ticket";
+pub(super) const TICKET: &str = "/ticket";
 /// A path of the origin that returns the context of the trace.
-pub(in crate::bench) const CONTEXT: &str = "/traceparent";
+pub(super) const CONTEXT: &str = "/traceparent";
 
 impl Feature {
     /// Checks that the feature has effect in a proxy that serves requests.
     ///
     /// # Errors
     /// It has none, or the proxy does not respond.
-    pub(in crate::bench) async fn prove(self, peer: &Peer, proxy: &GatewayTarget) -> anyhow::Result<()> {
+    pub(super) async fn prove(self, peer: &Peer, proxy: &GatewayTarget) -> anyhow::Result<()> {
         match self {
             Self::CacheHit => {
                 let first = proxy.get_once(TICKET).await?;
