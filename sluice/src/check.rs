@@ -3,6 +3,7 @@
 //! controller.
 
 mod comparison;
+mod counts;
 mod effective;
 mod groups;
 mod hosts;

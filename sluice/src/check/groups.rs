@@ -37,6 +37,8 @@ pub(super) struct Cause<'p> {
 
 /// Maximum number of similar causes that are listed separately.
 const APART: usize = 3;
+/// Maximum number of problems that are listed beside a difference of responses.
+const RELATED: usize = 3;
 /// Maximum number of kinds of causes with which other causes are compared.
 const KINDS: usize = 50;
 
@@ -145,6 +147,15 @@ fn subject(field: &str) -> String {
         rest = behind;
     }
     subject + rest
+}
+
+/// Returns the problems of the object, which may explain a difference.
+pub(super) fn related<'p>(
+    problems: &'p [Problem],
+    object: Option<&str>,
+) -> impl Iterator<Item = &'p Problem> {
+    let is = move |other: &ObjectRef| object.is_some_and(|object| other.to_string() == object);
+    problems.iter().filter(move |problem| is(&problem.object)).take(RELATED)
 }
 
 #[cfg(test)]

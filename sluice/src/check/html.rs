@@ -10,9 +10,9 @@ use sluice_config::text::HtmlText;
 use sluice_config::{ObjectRef, Severity};
 use sluice_controller::{CheckReport, SnippetTranslation};
 
+use super::counts::Counted;
 use super::groups::{ProblemGroup, Total, groups};
 use super::responses::Responses;
-use super::text::Counted;
 
 const STYLE: &str = include_str!("html/style.css");
 /// Maximum number of objects listed per cause.

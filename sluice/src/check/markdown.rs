@@ -9,9 +9,9 @@ use std::fmt::Write;
 use sluice_config::ObjectRef;
 use sluice_controller::{CheckReport, SnippetTranslation};
 
+use super::counts::Counted;
 use super::groups::{ProblemGroup, groups};
 use super::responses::Responses;
-use super::text::Counted;
 
 /// Maximum number of objects listed per cause, so that the page remains readable.
 pub(super) const OBJECTS: usize = 50;

@@ -7,14 +7,14 @@ mod responses;
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write};
 
-use sluice_config::{ObjectRef, Severity};
-use sluice_controller::{CheckReport, IngressCounts, SnippetTranslation};
+use sluice_config::ObjectRef;
+use sluice_controller::{CheckReport, SnippetTranslation};
 
-use super::groups::{Cause, ProblemGroup, Total, groups};
+use super::counts::{Counted, Totals, plural};
+use super::groups::{Cause, ProblemGroup, groups};
 use super::markdown;
 use super::responses::Responses;
-use responses::{CountedResponses, ShownResponses};
-pub(super) use responses::{counted, related};
+use responses::ShownResponses;
 
 /// Maximum number of groups listed at the start.
 const LISTED: usize = 40;
@@ -123,75 +123,9 @@ fn named(objects: &BTreeSet<&ObjectRef>) -> String {
     }
 }
 
-/// The numbers of objects read and served, of responses, and of problems.
-pub(super) struct Counted<'r> {
-    pub(super) report: &'r CheckReport,
-    pub(super) responses: Option<&'r Responses>,
-}
-
-impl Display for Counted<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let counts = &self.report.counts;
-        let kinds = |kinds: &std::collections::BTreeMap<String, usize>| {
-            kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
-        };
-        writeln!(f, "read: {}", kinds(&counts.objects))?;
-        if !counts.skipped.is_empty() {
-            writeln!(f, "not served and skipped: {}", kinds(&counts.skipped))?;
-        }
-        let IngressCounts { of_other_classes, of_other_namespaces, .. } = counts.ingresses;
-        let unserved =
-            [(of_other_classes, "another class or none"), (of_other_namespaces, "other namespaces")];
-        let unserved = unserved.iter().filter(|(count, _)| *count > 0);
-        let unserved: Vec<String> = unserved
-            .map(|(count, of)| {
-                format!("{count} {} of {of}", if *count == 1 { "Ingress" } else { "Ingresses" })
-            })
-            .collect();
-        if !unserved.is_empty() {
-            writeln!(f, "not served: {}", unserved.join(", "))?;
-        }
-        let closed = match counts.closed {
-            0 => String::new(),
-            closed => format!(" ({closed} of them closed)"),
-        };
-        writeln!(
-            f,
-            "served: {}, {}{closed}, {}, {}, {}",
-            plural(counts.hosts, "host"),
-            plural(counts.rules, "rule"),
-            plural(counts.pools, "pool"),
-            plural(counts.endpoints, "endpoint"),
-            plural(counts.certificates, "certificate"),
-        )?;
-        if let Some(responses) = self.responses {
-            CountedResponses(responses).fmt(f)?;
-        }
-        Totals(self.report).fmt(f)
-    }
-}
-
-/// The number of problems.
-struct Totals<'r>(&'r CheckReport);
-
-impl Display for Totals<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let totals = Severity::ALL.map(|severity| {
-            let Total { problems, objects } = Total::of(&self.0.problems, severity);
-            let counted = plural(problems, severity.as_str());
-            if problems == 0 { counted } else { format!("{counted} in {}", plural(objects, "object")) }
-        });
-        write!(f, "problems: {}", totals.join(", "))
-    }
-}
-
-pub(super) fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
-    use sluice_config::Code;
+    use sluice_config::{Code, Severity};
 
     use super::*;
 

@@ -5,10 +5,11 @@ use std::fmt::{Display, Formatter, Result};
 use sluice_config::Problem;
 use sluice_config::text::HtmlText;
 
+use crate::check::counts::counted;
 use crate::check::effective::ResponseKind;
+use crate::check::groups::related;
 use crate::check::response_groups::response_groups;
 use crate::check::responses::Responses;
-use crate::check::text::{counted, related};
 
 /// Maximum number of URLs listed per group.
 const URLS: usize = 100;

@@ -1,9 +1,10 @@
 //! The responses to requests, as Markdown.
 
 use super::{line_of, plain};
+use crate::check::counts::counted;
+use crate::check::groups::related;
 use crate::check::response_groups::response_groups;
 use crate::check::responses::Responses;
-use crate::check::text::{counted, related};
 use sluice_config::Problem;
 
 /// Maximum number of rows of a table.

@@ -2,50 +2,18 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use sluice_config::Problem;
 use sluice_config::text::one_line;
-use sluice_config::{ObjectRef, Problem};
 
-use super::plural;
+use crate::check::counts::{LENGTH, counted};
+use crate::check::groups::related;
 use crate::check::response_groups::{ResponseGroup, response_groups};
-use crate::check::responses::{Comparison, Responses};
+use crate::check::responses::Responses;
 
 /// Maximum number of groups listed.
 const GROUPS: usize = 60;
 /// Maximum number of URLs listed per group.
 const URLS: usize = 3;
-/// Maximum length of a URL or value from elsewhere in bytes.
-const LENGTH: usize = 300;
-
-/// The numbers of requests, of kinds of responses, and of differences.
-pub(in super::super) struct CountedResponses<'r>(pub(in super::super) &'r Responses);
-
-impl Display for CountedResponses<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Responses { responses, skipped, ambiguous, comparison } = self.0;
-        let requests: u64 = responses.iter().map(|response| response.count).sum();
-        let kinds: Vec<_> =
-            self.0.kinds().iter().map(|(kind, count)| format!("{count} {}", kind.name())).collect();
-        write!(f, "responses: {}: {}", counted(requests, responses.len()), kinds.join(", "))?;
-        for (reason, skipped) in skipped {
-            let first = one_line(&skipped.first, LENGTH);
-            write!(f, "\nnot checked: {reason}: {}; the first is {first}", skipped.count)?;
-        }
-        if *ambiguous > 0 {
-            write!(
-                f,
-                "\nthe log has no host, and several fit {ambiguous} requests; the first was used: add $host to \
-                 log-format-upstream for certainty"
-            )?;
-        }
-        if let Some(Comparison { old, new, same, different, not_compared, .. }) = comparison {
-            write!(f, "\ncompared: {old} with {new}: {same} the same, {different} different")?;
-            for (reason, count) in not_compared {
-                write!(f, "\nnot compared: {reason}: {count}")?;
-            }
-        }
-        writeln!(f)
-    }
-}
 
 /// The differences by cause, then the responses by rule.
 pub(super) struct ShownResponses<'r>(pub(super) &'r Responses, pub(super) &'r [Problem]);
@@ -112,19 +80,4 @@ impl Display for ShownGroup<'_, '_> {
             more => writeln!(f, "    and {more} more"),
         }
     }
-}
-
-/// Formats a number of requests, and how many of them are distinct.
-pub(in super::super) fn counted(requests: u64, distinct: usize) -> String {
-    let requests = plural(usize::try_from(requests).unwrap_or(usize::MAX), "request");
-    format!("{requests}, {distinct} distinct")
-}
-
-/// Returns the problems of the object, which may explain a difference.
-pub(in super::super) fn related<'p>(
-    problems: &'p [Problem],
-    object: Option<&str>,
-) -> impl Iterator<Item = &'p Problem> {
-    let is = move |other: &ObjectRef| object.is_some_and(|object| other.to_string() == object);
-    problems.iter().filter(move |problem| is(&problem.object)).take(URLS)
 }
