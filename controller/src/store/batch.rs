@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use sluice_config::Problem;
 
-use super::object::{Object, ObjectKey};
+use super::kind::ObjectKey;
+use super::object::Object;
 use super::reference::Reference;
 
 /// A change of one object or of the access to a kind.

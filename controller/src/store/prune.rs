@@ -1,20 +1,14 @@
-//! Pruning: converts whole Kubernetes objects to the small ones that are kept. Both sources use it,
-//! so they keep the same data.
+//! The rules for what is kept of Kubernetes objects.
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1 as core;
-use k8s_openapi::api::discovery::v1 as discovery;
-use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use serde::de::{DeserializeSeed, Deserializer};
 use sluice_config::NamespacedName;
 use sluice_config::text::one_line;
 
+use super::kind::{Kind, ObjectKey};
 use super::names::InternedNames;
-use super::object::{Kind, Object, ObjectKey, ObjectSeed};
 use super::reference::{DataFields, Needs};
-use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Node, Secret, Service};
 use crate::options::Options;
 
 /// The rules for what is kept, which depend on flags.
@@ -28,10 +22,6 @@ pub struct Prune {
     config_map: Option<NamespacedName>,
     needs: Needs,
 }
-
-/// Types of Secrets that a gateway never needs but that account for most bytes in a cluster with
-/// Helm. Watches exclude them at the API server.
-const BULK: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
 
 /// Why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -51,50 +41,6 @@ pub enum PruneError {
     },
 }
 
-/// An API type that can be pruned.
-pub(crate) trait Prunable: Sized {
-    /// The kind.
-    const KIND: Kind;
-
-    /// Prunes the object. `None` if nothing of it is needed.
-    fn prune(self, prune: &Prune) -> Result<Option<Object>, PruneError>;
-}
-
-macro_rules! prunable {
-    ($($api:ty, $kind:ident, |$name:ident, $object:ident, $prune:ident| $pruned:expr;)*) => {
-        $(impl Prunable for $api {
-            const KIND: Kind = Kind::$kind;
-
-            fn prune(self, $prune: &Prune) -> Result<Option<Object>, PruneError> {
-                let $name = $prune.name_of(&self.metadata, Self::KIND.is_namespaced())?;
-                let $object = self;
-                let pruned: Option<$kind> = $pruned;
-                Ok(pruned.map(|pruned| Object::$kind(Arc::new(pruned))))
-            }
-        })*
-    };
-}
-
-prunable! {
-    networking::Ingress, Ingress, |name, object, prune| Some(Ingress::pruned(name, object, prune));
-    networking::IngressClass, IngressClass, |name, object, prune| Some(IngressClass::pruned(name, object));
-    core::Service, Service, |name, object, prune| Some(Service::pruned(name, object, &prune.names));
-    discovery::EndpointSlice, EndpointSlice, |name, object, prune| {
-        Some(EndpointSlice::pruned(name, object, prune))
-    };
-    // Secrets and ConfigMaps are dropped while nothing refers to them.
-    core::Secret, Secret, |name, object, prune| {
-        let is_bulk = object.type_.as_deref().is_some_and(|kind| BULK.contains(&kind));
-        let fields = prune.needs_of(Kind::Secret, &name).filter(|_| !is_bulk);
-        fields.map(|fields| Secret::pruned(name, object, fields))
-    };
-    core::ConfigMap, ConfigMap, |name, object, prune| {
-        prune.needs_of(Kind::ConfigMap, &name).map(|fields| ConfigMap::pruned(name, object, fields))
-    };
-    core::Namespace, Namespace, |name, object, prune| Some(Namespace::pruned(name, object));
-    core::Node, Node, |name, object, prune| Some(Node::pruned(name, object));
-}
-
 impl Prune {
     /// Creates rules that keep annotations under `--annotations-prefix`, and all Secrets and
     /// ConfigMaps.
@@ -112,15 +58,6 @@ impl Prune {
             config_map: options.configmap.clone(),
             needs,
         }
-    }
-
-    /// Decodes and prunes an object of a known kind in one step, from any format. Returns `None` if
-    /// nothing of it is needed.
-    ///
-    /// # Errors
-    /// The object is not of this kind, or has no name that Kubernetes accepts.
-    pub fn read<'de, D: Deserializer<'de>>(&self, kind: Kind, input: D) -> Result<Option<Object>, D::Error> {
-        ObjectSeed { kind, prune: self }.deserialize(input)
     }
 
     /// Sets the fields that are needed of this object. `None`: the object is not needed.
@@ -188,18 +125,6 @@ pub(super) fn created(time: Option<&Time>) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn secrets_that_are_never_for_a_gateway_are_not_kept() {
-        let prune = Prune::new(&Options::default());
-        let kept = |kind: Option<&str>| {
-            let metadata = ObjectMeta { name: Some("a".to_owned()), ..ObjectMeta::default() };
-            let secret = core::Secret { metadata, type_: kind.map(str::to_owned), ..core::Secret::default() };
-            secret.prune(&prune).unwrap().is_some()
-        };
-        assert!(kept(None) && kept(Some("Opaque")) && kept(Some("kubernetes.io/tls")));
-        assert!(BULK.iter().all(|kind| !kept(Some(kind))));
-    }
 
     #[test]
     fn names_are_valid_for_an_api_server() {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::object::{Kind, ObjectKey};
+use super::kind::{Kind, ObjectKey};
 
 /// A referenced object and the fields that are needed of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
