@@ -107,7 +107,7 @@ impl Review<'_> {
         }
         for routes in new.as_slice() {
             for (host, kind) in routes.claims() {
-                let claim = Claim::new(kind, routes);
+                let claim = routes.claim(kind);
                 claim::add(self.claims_of(&host), claim);
                 touched.insert(host);
             }

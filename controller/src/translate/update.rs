@@ -107,7 +107,7 @@ impl Translation {
         };
         if let Some(routes) = &new {
             for (host, kind) in routes.claims() {
-                self.claim(host, Claim::new(kind, routes));
+                self.claim(host, routes.claim(kind));
             }
         }
         if has_tls(old.as_ref()) != has_tls(new.as_ref()) {

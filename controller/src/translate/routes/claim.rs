@@ -7,7 +7,6 @@ use std::cmp::Ordering;
 
 use sluice_config::NamespacedName;
 
-use super::ObjectRoutes;
 use crate::store::ObjectKey;
 
 /// The reason for a claim. Earlier variants take precedence, whatever the age.
@@ -31,14 +30,7 @@ pub(crate) struct Claim {
     /// The object.
     pub(crate) object: ObjectKey,
     /// Creation time in Unix seconds; `None` is older than all.
-    created: Option<i64>,
-}
-
-impl Claim {
-    /// Creates a claim of an object with routes.
-    pub(crate) fn new(kind: ClaimKind, routes: &ObjectRoutes) -> Self {
-        Self { kind, object: routes.object.clone(), created: routes.created }
-    }
+    pub(super) created: Option<i64>,
 }
 
 /// Adds a claim to the sorted claims of a host, replacing that of the same object. Returns whether

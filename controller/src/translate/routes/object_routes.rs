@@ -12,7 +12,7 @@ use sluice_config::{
     UpstreamTls,
 };
 
-use super::claim::ClaimKind;
+use super::claim::{Claim, ClaimKind};
 use super::closure::{HostClosure, REJECTED};
 use super::{Affinity, CanarySettings, RewriteError, Rewriting};
 use crate::problem::because;
@@ -157,6 +157,11 @@ impl ObjectRoutes {
     /// Returns whether a rule of a host comes from this object.
     pub(crate) fn is_origin_of(&self, origin: &Origin) -> bool {
         origin.object.name == self.object.name && *origin.object.kind == *self.object.kind.as_str()
+    }
+
+    /// Returns its claim of a host for this reason.
+    pub(crate) fn claim(&self, kind: ClaimKind) -> Claim {
+        Claim { kind, object: self.object.clone(), created: self.created }
     }
 
     /// Returns all hosts that it claims, each once, including those that another object may win.
