@@ -2,5 +2,5 @@
 
 #[test]
 fn modules_form_no_cycle() {
-    sluice_testing::module_cycles::assert_no_module_cycle(env!("CARGO_MANIFEST_DIR"));
+    sluice_testing::module_cycles::assert_no_module_cycle(env!("CARGO_MANIFEST_DIR"), &[]);
 }
