@@ -5,11 +5,13 @@
 //! type, default, destination and help text. The parser, `--help`, the defaults and the warnings
 //! about flags without effect are derived from that table.
 
+mod arguments;
 mod check;
 mod command;
 mod error;
 mod grammar;
 mod observe;
+mod output;
 mod parse;
 mod rules;
 mod settings;
@@ -20,11 +22,12 @@ mod webhook_cert;
 pub(crate) use check::{
     CheckArguments, CheckOutput, ComparisonArguments, ControllerAddress, RequestArguments,
 };
-pub(crate) use command::{Command, ConfigurationView, ExplainRequest, Output, Show};
+pub(crate) use command::{Command, ConfigurationView, ExplainRequest, Show};
 pub(crate) use observe::{
     ArchiveDestination, Bundle, LiveRequests, Observation, ObserveArguments, TapArguments, Top, TopOrder,
     TraceNext,
 };
+pub(crate) use output::Output;
 #[cfg(test)]
 pub(crate) use parse::ParsedCommandLine;
 pub(crate) use parse::parse;

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
+use super::arguments::{is_on, needs, switch};
 use super::error::FlagError;
-use super::grammar::switch;
-use super::parse::{is_on, needs};
 use super::settings::ServeFlags;
 use super::table;
 

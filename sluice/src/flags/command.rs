@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::check::CheckArguments;
 use super::observe::ObserveArguments;
+use super::output::Output;
 use super::settings::ServeFlags;
 use super::webhook_cert::WebhookCert;
 
@@ -67,15 +68,6 @@ pub(crate) enum ConfigurationView {
     Certs,
     /// Problems of the configuration.
     Problems,
-}
-
-/// Output format of a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Output {
-    /// A table.
-    Table,
-    /// The JSON of the admin listener, unchanged.
-    Json,
 }
 
 impl ConfigurationView {

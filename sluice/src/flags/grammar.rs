@@ -1,15 +1,13 @@
 //! The grammar of the command line: subcommands and their arguments, in clap's types.
 
-use clap::builder::StyledStr;
 use clap::{Arg, ArgAction};
 
+use super::arguments::{admin_arguments, arguments, switch};
 use super::command::ConfigurationView;
-use super::table::{self, Flag};
+use super::output::output_argument;
 use super::{check, observe, webhook_cert};
 use crate::wait_shutdown;
 
-pub(super) const ADMIN: &str = "admin-address";
-pub(super) const OUTPUT: &str = "output";
 pub(super) const HOST: &str = "host";
 pub(super) const PATH: &str = "path";
 pub(super) const METHOD: &str = "method";
@@ -76,55 +74,4 @@ fn request_arguments() -> Vec<Arg> {
         about_a_request(switch(HTTPS, "over https")),
         about_a_request(argument(CLIENT, "ADDRESS", "the client's address, for address lists and limits")),
     ]
-}
-
-/// Returns the argument that names the admin listener.
-pub(super) fn admin_arguments() -> Vec<Arg> {
-    arguments(|flag| flag.name == ADMIN)
-}
-
-pub(super) fn output_argument() -> Arg {
-    Arg::new(OUTPUT).short('o').long(OUTPUT).value_name("FORMAT").default_value("table").help("json or table")
-}
-
-fn arguments(wanted: fn(&Flag) -> bool) -> Vec<Arg> {
-    let groups = table::GROUPS.iter();
-    groups
-        .flat_map(|group| group.flags.iter().map(move |flag| (group.heading, flag)))
-        .filter(|(_, flag)| wanted(flag))
-        .map(|(heading, flag)| argument(heading, flag))
-        .collect()
-}
-
-/// Converts a flag to clap's type, with pflag's forms.
-fn argument(heading: &'static str, flag: &'static Flag) -> Arg {
-    let mut help = flag.help.to_owned();
-    if !flag.default.is_empty() {
-        help.push_str(&format!(" [default: {}]", flag.default));
-    }
-    if let Some(reason) = flag.value.without_effect() {
-        help.push_str(&format!(" (no effect: {reason})"));
-    }
-    let argument = Arg::new(flag.name)
-        .long(flag.name)
-        .value_name(flag.value.type_name())
-        .action(ArgAction::Append)
-        .help_heading(heading)
-        .help(StyledStr::from(help));
-    // pflag also accepts a single dash for one-letter flags of Go's flag package.
-    let argument = match flag.name {
-        "v" => argument.short('v'),
-        _ => argument,
-    };
-    if flag.value.is_bool() { bool(argument) } else { argument.num_args(1).allow_hyphen_values(true) }
-}
-
-/// Makes an argument a bool with pflag's forms: `--name` and `--name=false`.
-fn bool(argument: Arg) -> Arg {
-    argument.num_args(0..=1).require_equals(true).default_missing_value("true")
-}
-
-/// Returns a bool argument that is off by default.
-pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
-    bool(Arg::new(name).long(name).value_name("BOOL").action(ArgAction::Append).help(help))
 }

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-use super::command::{Command, Output};
+use super::arguments::{admin_address, admin_arguments, is_on, switch};
 use super::error::FlagError;
-use super::grammar::{admin_arguments, output_argument, switch};
-use super::parse::{admin_address, is_on, output};
+use super::output::{Output, output, output_argument};
 use super::value;
 
 const TOP: &str = "top";
@@ -223,7 +222,7 @@ fn flag(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 }
 
 /// Parses the arguments of a subcommand.
-pub(super) fn parse(name: &str, matches: &ArgMatches) -> Result<Command, FlagError> {
+pub(super) fn parse(name: &str, matches: &ArgMatches) -> Result<ObserveArguments, FlagError> {
     let admin_address = admin_address(matches)?;
     let action = match name {
         TAP => Observation::Tap(tap(matches)?),
@@ -244,7 +243,7 @@ pub(super) fn parse(name: &str, matches: &ArgMatches) -> Result<Command, FlagErr
         }
         _ => Observation::Top(top(matches)?),
     };
-    Ok(Command::Observe(ObserveArguments { admin_address, action }))
+    Ok(ObserveArguments { admin_address, action })
 }
 
 fn top(matches: &ArgMatches) -> Result<Top, FlagError> {
@@ -313,7 +312,7 @@ fn wrong(flag: &'static str, value: &str, expected: &'static str) -> FlagError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::parse;
+    use crate::flags::{Command, parse};
 
     fn read(line: &str) -> Result<Observation, String> {
         let parsed = parse(line.split_whitespace().map(Into::into), |_| None);

@@ -2,23 +2,19 @@
 //! further steps are implemented here, so that an error is one line that states the remedy.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 
 use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::parser::ValueSource;
 use sluice_config::redaction::{HIDDEN, without_user};
 use sluice_gateway::state::setting_values::{SettingOrigin, SettingValue};
 
-use super::check;
-use super::command::{Command, ConfigurationView, ExplainRequest, Output, Show};
+use super::arguments::{admin_address, defaults, is_on, needs};
+use super::command::{Command, ConfigurationView, ExplainRequest, Show};
 use super::error::FlagError;
-use super::grammar::{ADMIN, CLIENT, HEADER, HOST, HTTPS, METHOD, OTHERS, OUTPUT, PATH, VERSION, program};
-use super::observe;
-use super::rules;
-use super::settings::ServeFlags;
+use super::grammar::{CLIENT, HEADER, HOST, HTTPS, METHOD, OTHERS, PATH, VERSION, program};
+use super::output::output;
 use super::table::{self, Flag};
-use super::{value, webhook_cert};
+use super::{check, observe, rules, webhook_cert};
 
 /// The parsed command line.
 #[derive(Debug)]
@@ -50,9 +46,13 @@ pub(crate) fn parse(
             let name = if name == "serve" { "serve" } else { "check" };
             serve(name, matches, environment)
         }
-        Some((webhook_cert::NAME, matches)) => webhook_cert::parse(matches, environment).map(plain),
+        Some((webhook_cert::NAME, matches)) => {
+            webhook_cert::parse(matches, environment).map(|parsed| plain(Command::WebhookCert(parsed)))
+        }
         Some((VERSION, _)) => Ok(plain(Command::Version)),
-        Some((name, matches)) if observe::NAMES.contains(&name) => observe::parse(name, matches).map(plain),
+        Some((name, matches)) if observe::NAMES.contains(&name) => {
+            observe::parse(name, matches).map(|parsed| plain(Command::Observe(parsed)))
+        }
         Some((name, matches)) => match ConfigurationView::ALL.into_iter().find(|view| view.name() == name) {
             Some(view) => show(view, matches).map(plain),
             None => Err(FlagError::Subcommand { word: name.to_owned() }),
@@ -139,39 +139,6 @@ fn values(matches: &ArgMatches) -> Vec<SettingValue> {
     table::all().map(value).collect()
 }
 
-/// Returns all flags with their defaults.
-pub(super) fn defaults() -> ServeFlags {
-    let mut flags = ServeFlags::empty();
-    for flag in table::all().filter(|flag| !flag.default.is_empty()) {
-        flag.value.put(flag.default, &mut flags).expect("a test puts every default of the table");
-    }
-    flags
-}
-
-pub(super) fn output(matches: &ArgMatches) -> Result<Output, FlagError> {
-    match matches.get_one::<String>(OUTPUT).map_or("", String::as_str) {
-        "json" => Ok(Output::Json),
-        "table" => Ok(Output::Table),
-        other => Err(FlagError::Value { flag: OUTPUT, value: other.to_owned(), expected: "json or table" }),
-    }
-}
-
-/// Returns the admin listener to query.
-pub(super) fn admin_address(matches: &ArgMatches) -> Result<SocketAddr, FlagError> {
-    let mut flags = defaults();
-    if let Some(values) = matches.get_many::<String>(ADMIN) {
-        let flag = table::all().find(|flag| flag.name == ADMIN).expect("the table has --admin-address");
-        for value in values {
-            flag.value.put(value, &mut flags).map_err(|expected| FlagError::Value {
-                flag: ADMIN,
-                value: value.clone(),
-                expected,
-            })?;
-        }
-    }
-    Ok(flags.gateway.admin_address)
-}
-
 fn show(view: ConfigurationView, matches: &ArgMatches) -> Result<Command, FlagError> {
     let (output, admin_address) = (output(matches)?, admin_address(matches)?);
     let request = if view == ConfigurationView::Routes { request(matches)? } else { None };
@@ -190,19 +157,6 @@ fn request(matches: &ArgMatches) -> Result<Option<ExplainRequest>, FlagError> {
         https: is_on(matches, HTTPS)?,
         client: one(CLIENT).unwrap_or_default(),
     }))
-}
-
-/// Checks that none of these flags is given without the one that it needs.
-pub(super) fn needs(matches: &ArgMatches, flags: &[(&'static str, &'static str)]) -> Result<(), FlagError> {
-    let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
-    let lacking = flags.iter().find(|(flag, other)| is_given(flag) && !is_given(other));
-    lacking.map_or(Ok(()), |&(flag, other)| Err(FlagError::Needs { flag, other }))
-}
-
-/// Returns the value of a [`switch`](super::grammar::switch).
-pub(super) fn is_on(matches: &ArgMatches, name: &'static str) -> Result<bool, FlagError> {
-    let Some(text) = matches.get_many::<String>(name).and_then(Iterator::last) else { return Ok(false) };
-    value::bool(text).map_err(|expected| FlagError::Value { flag: name, value: text.clone(), expected })
 }
 
 fn given<'a>(flag: &Flag, matches: &'a ArgMatches) -> Option<impl Iterator<Item = &'a String>> {

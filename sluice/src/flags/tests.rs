@@ -63,7 +63,7 @@ fn every_default_is_valid_and_agrees_with_the_controller() {
         let put = flag.value.put(flag.default, &mut ServeFlags::empty());
         assert_eq!(put, Ok(()), "{}", flag.name);
     }
-    let flags = parse::defaults();
+    let flags = arguments::defaults();
     assert_eq!(format!("{:?}", flags.controller), format!("{:?}", Options::default()));
     assert_eq!(format!("{:?}", flags.duties), format!("{:?}", DutyOptions::default()));
     assert_eq!(flags.gateway.healthz_port, 10254);

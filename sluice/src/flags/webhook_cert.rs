@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches};
 use sluice_controller::webhook_certificate::{CreateCertificate, PatchWebhook, SecretKeys, WebhookSecret};
 
-use super::command::Command;
 use super::error::FlagError;
 use super::value;
 
@@ -83,7 +82,7 @@ fn flag(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 pub(super) fn parse(
     matches: &ArgMatches,
     environment: impl Fn(&str) -> Option<String>,
-) -> Result<Command, FlagError> {
+) -> Result<WebhookCert, FlagError> {
     let (name, matches) =
         matches.subcommand().ok_or(FlagError::Incomplete { command: NAME, needs: "create or patch" })?;
     let text = |name: &str| matches.get_one::<String>(name).filter(|text| !text.is_empty()).cloned();
@@ -125,7 +124,7 @@ pub(super) fn parse(
             WebhookCertAction::Patch(PatchWebhook { secret, webhook: needed(WEBHOOK)?, failure_policy })
         }
     };
-    Ok(Command::WebhookCert(WebhookCert { kubeconfig: text(KUBECONFIG).map(PathBuf::from), action }))
+    Ok(WebhookCert { kubeconfig: text(KUBECONFIG).map(PathBuf::from), action })
 }
 
 /// Parses a lifetime. The minimum is one day, because a third of it must exceed the time in which
@@ -141,7 +140,7 @@ fn life(text: &str) -> Result<Duration, FlagError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags::parse;
+    use crate::flags::{Command, parse};
 
     fn read(line: &str) -> Result<WebhookCert, String> {
         let namespace = |name: &str| (name == "POD_NAMESPACE").then(|| "edge".to_owned());
