@@ -45,7 +45,7 @@ pub(super) fn needs(matches: &ArgMatches, flags: &[(&'static str, &'static str)]
     lacking.map_or(Ok(()), |&(flag, other)| Err(FlagError::Needs { flag, other }))
 }
 
-/// Returns the value of a [`switch`](super::grammar::switch).
+/// Returns the value of a [`switch`].
 pub(super) fn is_on(matches: &ArgMatches, name: &'static str) -> Result<bool, FlagError> {
     let Some(text) = matches.get_many::<String>(name).and_then(Iterator::last) else { return Ok(false) };
     value::bool(text).map_err(|expected| FlagError::Value { flag: name, value: text.clone(), expected })
