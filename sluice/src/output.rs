@@ -23,7 +23,7 @@ pub(crate) fn print(text: &str) -> ExitCode {
     print_bytes(text.as_bytes())
 }
 
-/// Like [`print`].
+/// Like [`print()`].
 pub(crate) fn print_bytes(bytes: &[u8]) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
