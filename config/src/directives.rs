@@ -154,6 +154,9 @@ pub enum FieldOperation {
 pub struct ResponseChange {
     /// The change.
     pub change: FieldChange,
+    /// Whether it is of the same directive as the change before it. A directive tests its
+    /// conditions once, so an earlier change of its own does not affect them.
+    pub is_continuation: bool,
     /// Statuses of the responses that it applies to.
     pub statuses: Statuses,
     /// Content types of the responses that it applies to, without parameters; empty for all.

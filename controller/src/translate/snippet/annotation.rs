@@ -67,7 +67,12 @@ impl Block {
 
     /// Appends changes of all responses.
     pub(crate) fn change_response(&mut self, changes: Vec<FieldChange>) {
-        let change = |change| ResponseChange { change, statuses: Statuses::All, content_types: Vec::new() };
+        let change = |change| ResponseChange {
+            change,
+            is_continuation: false,
+            statuses: Statuses::All,
+            content_types: Vec::new(),
+        };
         self.changed.extend(changes.into_iter().map(change));
     }
 

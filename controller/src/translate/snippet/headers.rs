@@ -158,6 +158,7 @@ fn headers_more(
             _ => format!("removes the response field {name}"),
         });
         block.changed.push(ResponseChange {
+            is_continuation: texts.len() > 1,
             content_types: content_types.clone(),
             ..change(name, operation, statuses.clone())
         });
@@ -214,5 +215,10 @@ pub(super) fn field_value(text: &str) -> Result<&str, Fault> {
 }
 
 fn change(name: Arc<str>, operation: FieldOperation, statuses: Statuses) -> ResponseChange {
-    ResponseChange { change: FieldChange { name, operation }, statuses, content_types: Vec::new() }
+    ResponseChange {
+        change: FieldChange { name, operation },
+        is_continuation: false,
+        statuses,
+        content_types: Vec::new(),
+    }
 }

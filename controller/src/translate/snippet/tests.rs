@@ -63,6 +63,8 @@ fn header_directives_become_changes_in_the_order_of_nginx() {
             ("etag", &FieldOperation::Set(plain("e"))),
         ]
     );
+    let continued = scope.response.iter().map(|change| change.is_continuation);
+    assert_eq!(continued.collect::<Vec<_>>(), [false, true, false, true, false, false]);
     let statuses: Vec<_> = scope.response.iter().map(|change| &change.statuses).collect();
     assert_eq!(statuses[0], &Statuses::These(vec![404, 500]));
     assert_eq!(*scope.response[0].content_types, ["text/html".into()]);

@@ -41,6 +41,7 @@ fn field(name: &str) -> Template {
 fn adds(name: &str, value: Template) -> ResponseChange {
     ResponseChange {
         change: FieldChange { name: name.into(), operation: FieldOperation::Append(value) },
+        is_continuation: false,
         statuses: Statuses::Usual,
         content_types: Vec::new(),
     }

@@ -52,6 +52,8 @@ enum FilledValue {
 
 #[derive(Debug)]
 struct ResponseCondition {
+    /// The condition is that of the change before it.
+    is_continuation: bool,
     statuses: Statuses,
     content_types: Box<[Box<str>]>,
 }
@@ -158,6 +160,7 @@ impl ResponseChanges {
         let compiled = changes.iter().map(|change| Change::compile(&change.change, &mut templates));
         let compiled = compiled.collect::<Result<_, _>>()?;
         let conditions = changes.iter().map(|change| ResponseCondition {
+            is_continuation: change.is_continuation,
             statuses: change.statuses.clone(),
             content_types: change.content_types.iter().map(|one| (**one).into()).collect(),
         });
@@ -193,8 +196,12 @@ impl ResponseChanges {
             ChangeLevel::Inner => (self.of_location, usize::MAX),
         };
         let changes = self.changes.changes.iter().zip(&self.conditions);
+        let mut holds = false;
         for (change, condition) in changes.skip(skipped).take(taken) {
-            if condition.holds(status, head) {
+            if !condition.is_continuation {
+                holds = condition.holds(status, head);
+            }
+            if holds {
                 change.apply(filled, context, head);
             }
         }

@@ -72,6 +72,7 @@ fn removing_by_prefix_leaves_the_gateways_own_fields() {
 fn a_response_change_applies_to_its_statuses_and_content_types() {
     let response = |statuses, content_types: &[&str]| ResponseChange {
         change: change("x-a", FieldOperation::Set(T::plain("1"))),
+        is_continuation: false,
         statuses,
         content_types: content_types.iter().map(|one| (*one).into()).collect(),
     };
@@ -89,6 +90,26 @@ fn a_response_change_applies_to_its_statuses_and_content_types() {
         changes.apply(ChangeLevel::Location, status, None, None, &mut Edit::new(&mut head));
         assert_eq!(head.contains_key("x-a"), applies, "{condition:?} {status}");
     }
+}
+
+#[test]
+fn one_directive_tests_its_types_once() {
+    let response = |name: &str, value: &str, is_continuation| ResponseChange {
+        change: change(name, FieldOperation::Set(T::plain(value))),
+        is_continuation,
+        statuses: Statuses::All,
+        content_types: vec!["text/html".into()],
+    };
+    let list = [
+        response("content-type", "text/plain", false),
+        response("x-same", "1", true),
+        response("x-next", "1", false),
+        response("x-of-next", "1", true),
+    ];
+    let changes = ResponseChanges::compile(&list, list.len()).unwrap();
+    let mut head = head(&[("content-type", "text/html")]);
+    changes.apply(ChangeLevel::Location, 200, None, None, &mut Edit::new(&mut head));
+    assert_eq!(text(&head), ["content-type: text/plain", "x-same: 1"]);
 }
 
 #[test]
