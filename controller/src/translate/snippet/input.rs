@@ -93,11 +93,12 @@ fn client_fields(
     declared: &Declared,
     block: &mut Block,
 ) -> Result<String, Fault> {
-    let mut replaces = false;
+    // An option counts for all fields, wherever it stands.
+    let is_option = |argument: &String| sets && argument == "-r";
+    let replaces = arguments.iter().any(is_option);
     let mut texts = Vec::new();
-    for argument in arguments {
+    for argument in arguments.iter().filter(|argument| !is_option(argument)) {
         match &**argument {
-            "-r" if sets => replaces = true,
             option if option.starts_with('-') => return Err(format!("{option} is not translated").into()),
             field => {
                 let (name, operation) =

@@ -258,6 +258,16 @@ fn returns_have_the_forms_of_nginx() {
 }
 
 #[test]
+fn the_option_r_counts_wherever_it_stands() {
+    for text in ["-r 'X-A: v' 'X-B: w'", "'X-A: v' -r 'X-B: w'", "'X-A: v' 'X-B: w' -r"] {
+        let input = &scopes(&format!("more_set_input_headers {text};"))[0].input;
+        let replaces = |change: &FieldChange| matches!(change.operation, FieldOperation::Replace(_));
+        assert!(input.len() == 2 && input.iter().all(replaces), "{text}: {input:?}");
+    }
+    assert!(refusal("more_set_input_headers -r;", SnippetContext::Location).contains("at least one field"));
+}
+
+#[test]
 fn groups_and_variables_of_the_text_can_be_used() {
     let program =
         directives("if ($host ~ ^(?<tenant>[a-z]+)\\.(.+)$) { set $where $tenant-$2; }\nreturn 200 $where;")
