@@ -179,7 +179,8 @@ pub enum Statuses {
 pub enum Instruction {
     /// `set`
     Set {
-        /// Name of the variable, without `$`, in lower case.
+        /// Name of the variable, without `$`, in lower case. A group of an expression with this
+        /// name assigns it, too.
         variable: Arc<str>,
         /// Its value.
         value: Template,

@@ -62,6 +62,8 @@ impl Exchange {
             None => Step::Continue(()),
             Some(at) => {
                 self.enter(ActiveLocation::Block(at));
+                let path = self.uri(input).1.to_owned();
+                directives.keep_groups_of_block(at, &path, &mut self.state_of_directives().assigned);
                 self.run_program(directives, route, input)?;
                 if self.relocates() {
                     return Step::Continue(());

@@ -13,6 +13,7 @@ mod substitution;
 use http::HeaderValue;
 use sluice_config::Match;
 
+use super::assigned::Assigned;
 use super::error::PolicyError;
 use super::limits::{Limiter, ZoneLimits};
 use super::template::Template;
@@ -118,6 +119,12 @@ impl Directives {
     /// The block that takes a path in place of the rule, if one does.
     pub fn block(&self, path: &str) -> Option<usize> {
         self.selector.select(path, self.rank)
+    }
+
+    /// Keeps the groups of the expression of a block that takes `path`, as nginx does when it
+    /// chooses the block.
+    pub fn keep_groups_of_block(&self, at: usize, path: &str, assigned: &mut Assigned) {
+        self.selector.keep_groups(at, path, assigned);
     }
 }
 

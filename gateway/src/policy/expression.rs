@@ -1,16 +1,22 @@
-//! Expressions that are searched in a value.
+//! Expressions of snippets and of `map`, which keep the groups of a match.
 
 use std::ops::Range;
 
 use regex::bytes::Regex;
 
-use super::assigned::Assigned;
+use super::assigned::{Assigned, GroupNames};
 use super::error::PolicyError;
 use crate::expression::{ExtendedMatcher, bounded_bytes_regex};
 
 /// An expression that is searched in a value.
 #[derive(Debug)]
-pub(super) enum Expression {
+pub(super) struct Expression {
+    matcher: Matcher,
+    names: GroupNames,
+}
+
+#[derive(Debug)]
+enum Matcher {
     Plain(Regex),
     Extended(ExtendedMatcher),
 }
@@ -24,53 +30,56 @@ impl Expression {
         let failed = |text: &str| PolicyError::Expression(text.to_owned());
         Ok(match expression {
             sluice_config::Expression::Plain(text) => {
-                Self::Plain(bounded_bytes_regex(text).map_err(|_| failed(text))?)
+                let regex = bounded_bytes_regex(text).map_err(|_| failed(text))?;
+                let names: Vec<_> = regex.capture_names().collect();
+                Self { names: GroupNames::new(&names), matcher: Matcher::Plain(regex) }
             }
             sluice_config::Expression::Extended(regex) => {
-                Self::Extended(ExtendedMatcher::compile(regex).map_err(|_| failed(&regex.text))?)
+                let matcher = ExtendedMatcher::compile(regex).map_err(|_| failed(&regex.text))?;
+                let names = GroupNames::new(&matcher.group_names());
+                Self { names, matcher: Matcher::Extended(matcher) }
             }
         })
     }
 
     /// Whether it matches anywhere in a value.
     pub(super) fn is_match(&self, value: &[u8]) -> bool {
-        match self {
-            Self::Plain(regex) => regex.is_match(value),
-            Self::Extended(regex) => regex.is_match(value),
+        match &self.matcher {
+            Matcher::Plain(regex) => regex.is_match(value),
+            Matcher::Extended(regex) => regex.is_match(value),
         }
     }
 
     fn group_count(&self) -> usize {
-        match self {
-            Self::Plain(regex) => regex.captures_len(),
-            Self::Extended(regex) => regex.group_count(),
+        match &self.matcher {
+            Matcher::Plain(regex) => regex.captures_len(),
+            Matcher::Extended(regex) => regex.group_count(),
         }
     }
 
-    /// The same; keeps the groups of a match.
+    /// The same; keeps the groups of a match. Without one the groups are empty, as in nginx.
     pub(super) fn search(&self, value: &[u8], assigned: &mut Assigned) -> bool {
+        let groups = self.groups(value);
+        let is_match = groups.is_some();
+        match groups {
+            Some(groups) => assigned.keep_match(groups, &self.names),
+            None => assigned.keep_groups(Vec::new()),
+        }
+        is_match
+    }
+
+    /// The texts of the groups of a match, without the whole match.
+    fn groups(&self, value: &[u8]) -> Option<Vec<Vec<u8>>> {
         if self.group_count() == 1 {
-            let matches = self.is_match(value);
-            if matches {
-                assigned.groups.clear();
-            }
-            return matches;
+            return self.is_match(value).then(Vec::new);
         }
-        let (ranges, names) = match self {
-            Self::Plain(regex) => {
-                let captures = regex.captures(value);
-                let ranges = captures.map(|groups| groups.iter().map(|group| Some(group?.range())).collect());
-                (ranges, regex.capture_names().collect())
+        let text = |range: Option<Range<usize>>| range.map_or_else(Vec::new, |range| value[range].to_vec());
+        match &self.matcher {
+            Matcher::Plain(regex) => {
+                let captures = regex.captures(value)?;
+                Some(captures.iter().skip(1).map(|group| text(group.map(|group| group.range()))).collect())
             }
-            Self::Extended(regex) => (regex.groups(value), regex.group_names()),
-        };
-        let Some(ranges) = ranges else { return false };
-        assigned.groups.clear();
-        for (number, (range, name)) in ranges.into_iter().zip(names).enumerate().skip(1) {
-            let text = range.map_or(&b""[..], |range: Range<usize>| &value[range]);
-            assigned.groups.push((number.to_string().into(), text.to_vec()));
-            assigned.groups.extend(name.map(|name| (name.into(), text.to_vec())));
+            Matcher::Extended(regex) => Some(regex.groups(value)?.into_iter().skip(1).map(text).collect()),
         }
-        true
     }
 }

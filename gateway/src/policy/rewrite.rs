@@ -6,6 +6,7 @@
 //! is escaped again. `%20` thus arrives as `%20`, and `%2F` as the slash that the expression
 //! matched. The client's query is kept, and follows the query of the template, if there is one.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use http::header::HeaderValue;
@@ -88,6 +89,15 @@ impl PathExpression {
             Self::Extended(regex) => regex.group_count(),
         }
     }
+
+    /// Returns the name of each group; the first is the whole match.
+    fn group_names(&self) -> Vec<Option<&str>> {
+        match self {
+            Self::Simple(_) => Vec::new(),
+            Self::Other(regex) => regex.capture_names().collect(),
+            Self::Extended(regex) => regex.group_names(),
+        }
+    }
 }
 
 impl Rewrite {
@@ -144,15 +154,49 @@ impl Rewrite {
         path: &str,
         fill: &dyn Fn(&Template) -> Vec<u8>,
     ) -> Result<Option<Rewritten>, NoTarget> {
-        let (raw_path, query) = target::split(target);
+        match self.find(target, path)? {
+            Some(found) => self.expand(target, &found, fill).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Searches the expression in the normalised path of a target.
+    ///
+    /// # Errors
+    /// The target is not valid.
+    pub(crate) fn find<'p>(
+        &self,
+        target: &'p str,
+        path: &'p str,
+    ) -> Result<Option<RewriteMatch<'p>>, NoTarget> {
         let Some(found) = self.search(path) else { return Ok(None) };
         // If the path is not UTF-8, the expression searched a lossy copy. The result uses the
         // original bytes.
         let bytes = match path.contains(char::REPLACEMENT_CHARACTER) {
-            true => Some(normal_bytes(raw_path).map_err(|_| NoTarget)?),
+            true => Some(normal_bytes(target::split(target).0).map_err(|_| NoTarget)?),
             false => None,
         };
-        let groups = Groups { found, path, bytes: bytes.as_deref(), fill };
+        let count = self.pattern.as_ref().map_or(0, PathExpression::groups);
+        Ok(Some(RewriteMatch { found, count, path, bytes }))
+    }
+
+    /// Returns the name of each group of the expression; the first is the whole match.
+    pub(super) fn group_names(&self) -> Vec<Option<&str>> {
+        self.pattern.as_ref().map(PathExpression::group_names).unwrap_or_default()
+    }
+
+    /// Rewrites a request whose path has a match.
+    ///
+    /// # Errors
+    /// The result is not a valid request target.
+    pub(crate) fn expand(
+        &self,
+        target: &str,
+        found: &RewriteMatch<'_>,
+        fill: &dyn Fn(&Template) -> Vec<u8>,
+    ) -> Result<Rewritten, NoTarget> {
+        let (raw_path, query) = target::split(target);
+        let groups = Groups { found, fill };
         let mut text = String::with_capacity(target.len() + 16);
         match self.redirects {
             // Delimiters such as `&` stay in a Location as they are, as in nginx. A decoded `?` is
@@ -187,7 +231,7 @@ impl Rewrite {
             text.push_str(query);
         }
         if self.redirects {
-            return Ok(Some(Rewritten::Location(text)));
+            return Ok(Rewritten::Location(text));
         }
         let forwarded_prefix = match &self.forwarded_prefix {
             Some(template) => {
@@ -198,7 +242,7 @@ impl Rewrite {
             None => None,
         };
         let target = RequestTarget::new(text).ok_or(NoTarget)?;
-        Ok(Some(Rewritten::Outgoing(Outgoing { target, forwarded_prefix })))
+        Ok(Rewritten::Outgoing(Outgoing { target, forwarded_prefix }))
     }
 }
 
@@ -227,30 +271,44 @@ impl Found<'_> {
     }
 }
 
+/// A match of the expression of a rewrite.
+pub(crate) struct RewriteMatch<'p> {
+    found: Found<'p>,
+    /// Number of groups, including the whole match.
+    count: usize,
+    path: &'p str,
+    /// The path as bytes, if it is not UTF-8.
+    bytes: Option<Cow<'p, [u8]>>,
+}
+
+impl RewriteMatch<'_> {
+    /// Returns the texts of the groups, without the whole match.
+    pub(crate) fn groups(&self) -> Vec<Vec<u8>> {
+        (1..self.count).map(|group| self.get(group).to_vec()).collect()
+    }
+
+    fn get(&self, group: usize) -> &[u8] {
+        let Some(place) = self.found.place(group) else { return &[] };
+        match &self.bytes {
+            Some(bytes) => original(bytes, place.start, place.end),
+            None => self.path.as_bytes().get(place).unwrap_or_default(),
+        }
+    }
+}
+
 /// The groups of a match and the variables of the request.
 struct Groups<'a> {
-    found: Found<'a>,
-    path: &'a str,
-    /// The path as bytes, if it is not UTF-8.
-    bytes: Option<&'a [u8]>,
+    found: &'a RewriteMatch<'a>,
     /// Evaluates a variable.
     fill: &'a dyn Fn(&Template) -> Vec<u8>,
 }
 
 impl Groups<'_> {
-    fn get(&self, group: usize) -> &[u8] {
-        let Some(place) = self.found.place(group) else { return &[] };
-        match self.bytes {
-            Some(bytes) => original(bytes, place.start, place.end),
-            None => self.path.as_bytes().get(place).unwrap_or_default(),
-        }
-    }
-
     fn expand_bytes(&self, template: &[Part], out: &mut Vec<u8>) {
         for part in template {
             match part {
                 Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Group(group) => out.extend_from_slice(self.get(*group)),
+                Part::Group(group) => out.extend_from_slice(self.found.get(*group)),
                 Part::Variable(variable) => out.extend_from_slice(&(self.fill)(variable)),
             }
         }
@@ -262,7 +320,7 @@ impl Groups<'_> {
         for part in template {
             match part {
                 Part::Text(text) => out.push_str(text),
-                Part::Group(group) => escape_group(self.get(*group), out),
+                Part::Group(group) => escape_group(self.found.get(*group), out),
                 Part::Variable(variable) => escape(&(self.fill)(variable), out, is_of_query),
             }
         }

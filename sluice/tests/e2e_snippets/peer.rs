@@ -157,6 +157,42 @@ const CASES: &[Case] = &[
             ("GET", "/206", &[("Cookie", "c=-")]),
         ],
     },
+    // A group with a name is a variable until it is set or matched again; those with a number are of the last
+    // expression that was searched, also by rewrite.
+    Case {
+        server: "location ~ ^/block/(?<part>.*)$ { if ($arg_x ~ ^(y)) { set $y 1; } return 200 \"$part $1\"; }",
+        location: "set $t ''; if ($uri ~ \"^/(?<t>[^/]+)/x\") { set $k a; }\nif ($request_method ~ GET) { set $m 1; }\n\
+                   if ($t = app) { return 403; }\nset $tenant none; if ($host ~ \"^(?<tenant>[a-z0-9]+)[.]example$\") { set $k a; }\n\
+                   if ($uri ~ ^/(moved)) { set $k a; }\nset $one $1; if ($uri !~ ^/(moved)) { set $k b; }\nset $two $1;\n\
+                   if ($uri ~ ^/last/(.*)$) { rewrite ^ /206/$1 break; }\nrewrite ^/moved/(.*)$ /201/$1 break;\n\
+                   proxy_set_header X-P1 \"$tenant|$1|$one|$two\"; add_header X-H $1;",
+        requests: &[
+            GET,
+            ("GET", "/app/x", &[]),
+            ("GET", "/other/x", &[]),
+            ("GET", "/moved/x/y", &[]),
+            ("GET", "/last/x", &[]),
+            ("GET", "/block/x", &[]),
+            ("GET", "/block/x?x=y", &[]),
+        ],
+    },
+    // Answers before the program of the location, and changes of the client's fields.
+    Case {
+        server: "set $server 1;",
+        location: "client_max_body_size 1; more_set_headers 'X-M: $request_method' 'X-N: n'; add_header X-H $args always;\n\
+                   more_clear_input_headers X-I1; more_set_input_headers 'X-I2: $arg_a' -r;\n\
+                   if ($arg_last) { rewrite ^/app/(.*) /$1? last; }",
+        requests: &[
+            GET,
+            ("POST", "/?a=b", &[("Content-Length", "2")]),
+            ("GET", "/app/206?last=1&a=b", &[("X-I1", "spoof"), ("X-I2", "c")]),
+        ],
+    },
+    Case {
+        server: "",
+        location: "more_set_headers -t text/plain 'Content-Type: text/css' 'X-M: 1'; more_set_headers -t text/plain 'X-N: 1';",
+        requests: &[GET],
+    },
     // return comes before access rules; break ends the program.
     Case {
         server: "",

@@ -64,7 +64,7 @@ pub(super) fn read(arguments: &[String], declared: &Declared) -> Result<Conditio
                 .ok_or_else(|| format!("{operator:?} is not one of =, !=, ~, ~*, !~ and !~*"))?;
             Ok(Condition::Match {
                 value: variable(value)?,
-                expression: expression(&text)?,
+                expression: expression(&text, declared)?,
                 negated: operator.starts_with('!'),
             })
         }
@@ -72,12 +72,18 @@ pub(super) fn read(arguments: &[String], declared: &Declared) -> Result<Conditio
     }
 }
 
-/// Reads an expression.
+/// Reads an expression, whose groups with a name are variables.
 ///
 /// # Errors
-/// It is malformed, too large or needs backtracking.
-pub(super) fn expression(text: &str) -> Result<Expression, Fault> {
+/// It is malformed or too large, or a group has the name of another variable.
+pub(super) fn expression(text: &str, declared: &Declared) -> Result<Expression, Fault> {
+    Ok(read_expression(text, declared)?.in_form(text))
+}
+
+/// The same; returns the properties of the expression.
+pub(super) fn read_expression(text: &str, declared: &Declared) -> Result<expression::Expression, Fault> {
     let read = expression::Expression::read(text)
         .map_err(|reason| format!("the expression {text:?} cannot be read ({reason})"))?;
-    Ok(read.in_form(text))
+    read.names.keys().try_for_each(|name| declared.check_assignable(&name.to_ascii_lowercase()))?;
+    Ok(read)
 }

@@ -96,13 +96,13 @@ fn value_of_expression(
     expression: &Expression,
     computed: &ComputedBuilder,
 ) -> Result<Template, Fault> {
-    let is_group = |name: &str| match name.parse::<usize>() {
-        Ok(number) => (1..expression.groups).contains(&number),
-        Err(_) => expression.names.contains_key(name),
+    let group_of = |name: &str| match name.parse::<usize>() {
+        Ok(number) => (1..expression.groups).contains(&number).then_some(number),
+        Err(_) => expression.names.get(name).copied(),
     };
-    let resolve = |name: &str| match is_group(name) {
-        true => Ok(Variable::Group(name.into())),
-        false => computed.declared().known(name, Moment::End),
+    let resolve = |name: &str| match group_of(name) {
+        Some(number) => Ok(Variable::Group(number.to_string().into())),
+        None => computed.declared().known(name, Moment::End),
     };
     Ok(template::parse_with(text, resolve)?)
 }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(table.expressions.len(), 2);
         assert_eq!(
             table.expressions[0].1.pieces,
-            [TemplatePiece::Variable(Variable::Group("n".into())), TemplatePiece::Variable(Variable::Scheme)]
+            [TemplatePiece::Variable(Variable::Group("1".into())), TemplatePiece::Variable(Variable::Scheme)]
         );
         assert_eq!(table.default, Template::plain("0"));
         assert!(table.removes_final_dot);

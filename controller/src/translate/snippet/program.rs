@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use sluice_config::directives::{Instruction, LocationMatch, Return};
-use sluice_config::variable::is_reserved;
 use sluice_config::{Moment, Template};
 
 use super::block::Block;
@@ -15,7 +14,8 @@ use super::grammar::Directive;
 use super::rewrite;
 use super::variables::Declared;
 use crate::translate::declarations::HttpDeclarations;
-use crate::translate::{expression, template, value};
+use crate::translate::expression::Expression;
+use crate::translate::value;
 
 /// Statuses that `return` answers with a `Location`.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
@@ -41,15 +41,20 @@ fn collect(directives: &[Directive], declared: &mut Declared) {
             ("set", [name, _]) => declared.assigned.extend(variable_name(name).ok()),
             ("if", arguments) => {
                 let words = condition::operands(arguments).unwrap_or_default();
-                let pattern = condition::pattern(&words).filter(|_| !words[1].starts_with('!'));
-                if let Some(read) = pattern.and_then(|pattern| expression::Expression::read(&pattern).ok()) {
-                    declared.groups = declared.groups.max(read.groups - 1);
-                    declared.names.extend(read.names.keys().cloned());
-                }
+                let pattern = condition::pattern(&words);
+                add_groups(pattern.as_deref(), declared);
             }
+            ("rewrite", [pattern, ..]) => add_groups(Some(pattern), declared),
+            ("location", arguments) => add_groups(location_pattern(arguments).as_deref(), declared),
             _ => {}
         }
         collect(directive.block.as_deref().unwrap_or_default(), declared);
+    }
+}
+
+fn add_groups(pattern: Option<&str>, declared: &mut Declared) {
+    if let Some(read) = pattern.and_then(|pattern| Expression::read(pattern).ok()) {
+        declared.add_groups(&read);
     }
 }
 
@@ -75,12 +80,7 @@ pub(super) fn read(
 fn set(arguments: &[String], declared: &Declared) -> Result<(Instruction, String), Fault> {
     let [name, value] = arguments else { return Err("takes a variable and a value".into()) };
     let variable = variable_name(name)?;
-    if is_reserved(&variable) {
-        return Err(format!("{name} is a variable of the gateway; give yours another name").into());
-    }
-    if template::computed(&variable, &declared.http).is_some() {
-        return Err(format!("{name} is a variable of map or geo; give yours another name").into());
-    }
+    declared.check_assignable(&variable)?;
     let text = format!("assigns {name}");
     Ok((Instruction::Set { variable, value: declared.template(value, Moment::Request)? }, text))
 }
@@ -169,18 +169,32 @@ fn status_of(text: &str) -> Result<u16, Fault> {
     }
 }
 
-/// Reads the modifier and the path of a `location`.
-pub(super) fn location_match(arguments: &[String]) -> Result<LocationMatch, Fault> {
-    let (modifier, text) = match arguments {
-        [modifier, text] => (modifier.as_str(), text.as_str()),
+/// The modifier and the path of a `location`.
+fn location_parts(arguments: &[String]) -> Option<(&str, &str)> {
+    match arguments {
+        [modifier, text] => Some((modifier.as_str(), text.as_str())),
         [text] => {
             // nginx permits a modifier without a blank behind it.
             let glued = ["^~", "~*", "=", "~"].into_iter().find(|modifier| text.starts_with(modifier));
             let modifier = glued.unwrap_or("");
-            (modifier, &text[modifier.len()..])
+            Some((modifier, &text[modifier.len()..]))
         }
-        _ => return Err("takes a modifier, if wanted, and a path".into()),
-    };
+        _ => None,
+    }
+}
+
+/// The expression of a `location`, with the flag of a modifier that ignores case in its text.
+fn location_pattern(arguments: &[String]) -> Option<String> {
+    match location_parts(arguments)? {
+        ("~", text) => Some(text.to_owned()),
+        ("~*", text) => Some(format!("(?i){text}")),
+        _ => None,
+    }
+}
+
+/// Reads the modifier and the path of a `location`.
+pub(super) fn location_match(arguments: &[String], declared: &Declared) -> Result<LocationMatch, Fault> {
+    let (modifier, text) = location_parts(arguments).ok_or("takes a modifier, if wanted, and a path")?;
     if text.starts_with('@') && modifier.is_empty() {
         return Err("named locations are not translated".into());
     }
@@ -188,12 +202,13 @@ pub(super) fn location_match(arguments: &[String]) -> Result<LocationMatch, Faul
         true => Ok(Arc::from(text)),
         false => Err(Fault::from(format!("no path starts with {text:?}"))),
     };
+    if let Some(pattern) = location_pattern(arguments) {
+        return Ok(LocationMatch::Expression(condition::expression(&pattern, declared)?));
+    }
     Ok(match modifier {
         "=" => LocationMatch::Exact(path()?),
         "" => LocationMatch::Prefix(path()?),
         "^~" => LocationMatch::FinalPrefix(path()?),
-        "~" => LocationMatch::Expression(condition::expression(text)?),
-        "~*" => LocationMatch::Expression(condition::expression(&format!("(?i){text}"))?),
         _ => return Err(format!("{modifier:?} is not one of =, ^~, ~ and ~*").into()),
     })
 }

@@ -72,7 +72,7 @@ impl Reader {
                     Ok(())
                 }
                 ("location", false) if context.place == SnippetContext::Server => {
-                    let matches = program::location_match(arguments).map_err(fail)?;
+                    let matches = program::location_match(arguments, &self.declared).map_err(fail)?;
                     let location =
                         self.block(inner, DirectiveContext { place: SnippetContext::Block, in_if: false })?;
                     block.lines.push(format!("line {line}: location: {}", arguments.join(" ")));

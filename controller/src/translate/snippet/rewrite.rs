@@ -3,6 +3,7 @@
 use sluice_config::directives::{AfterRewrite, Instruction};
 use sluice_config::{Moment, Rewrite, RewritePart, RewriteQuery, RewriteTemplate, TemplatePiece, Variable};
 
+use super::condition::read_expression;
 use super::context::{DirectiveContext, SnippetContext};
 use super::fault::Fault;
 use super::variables::Declared;
@@ -33,13 +34,7 @@ pub(super) fn read(
             return Err(format!("{flag:?} is not one of last, break, redirect and permanent").into());
         }
     };
-    let read = Expression::read(pattern)
-        .map_err(|reason| format!("the expression {pattern:?} cannot be read ({reason})"))?;
-    if then == AfterRewrite::Continue && declared.groups > 0 {
-        let reason = "without a flag it is not translated beside groups of other expressions, which it would replace; \
-                      give it a flag";
-        return Err(reason.into());
-    }
+    let read = read_expression(pattern, declared)?;
     let (text, keeps_query) = match replacement.strip_suffix('?') {
         Some(text) => (text, false),
         None => (&**replacement, true),

@@ -268,6 +268,33 @@ fn the_option_r_counts_wherever_it_stands() {
 }
 
 #[test]
+fn a_group_with_a_name_is_the_variable_of_this_name() {
+    let assigned = |text: &str| {
+        let directives = directives(&format!("{text} return 200 $Tenant;"));
+        let Some(Instruction::Return(Return::Text { body, .. })) = directives.location.program.last() else {
+            panic!("{directives:?}")
+        };
+        body.pieces == [TemplatePiece::Variable(Variable::Assigned("tenant".into()))]
+    };
+    for text in [
+        "set $tenant a;",
+        "if ($host ~ ^(?<tenant>[a-z]+)) { set $a 1; }",
+        "if ($host !~ ^(?<TENANT>[a-z]+)) { set $a 1; }",
+        "rewrite ^/(?<tenant>[a-z]+)/ /other last;",
+    ] {
+        assert!(assigned(text), "{text}");
+    }
+    let block = "location ~ ^/(?<tenant>[a-z]+)/(.*)$ { return 301 /$tenant/$2; }";
+    assert!(read(block, SnippetContext::Server, &NO_DECLARATIONS).is_ok());
+    for text in ["if ($host ~ ^(?<uri>[a-z]+)) { set $a 1; }", "rewrite ^/(?<uri>[a-z]+)/ /other last;"] {
+        assert!(
+            refusal(text, SnippetContext::Location).contains("$uri is a variable of the gateway"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn groups_and_variables_of_the_text_can_be_used() {
     let program =
         directives("if ($host ~ ^(?<tenant>[a-z]+)\\.(.+)$) { set $where $tenant-$2; }\nreturn 200 $where;")
@@ -319,7 +346,7 @@ fn rewrites_redirect_keep_the_location_or_choose_it_anew() {
     assert_eq!(then("rewrite ^/a /b?c=$arg_d;", SnippetContext::Server), AfterRewrite::Continue);
     assert_eq!(then("rewrite ^/a /b break;", SnippetContext::Server), AfterRewrite::Last);
     let beside = "if ($uri ~ ^/(a)) { set $a $1; } rewrite ^/(b) /c;";
-    assert!(refusal(beside, SnippetContext::Location).contains("give it a flag"));
+    assert!(matches!(program(beside)[1], Instruction::Rewrite { then: AfterRewrite::Continue, .. }));
     assert!(refusal("rewrite ^/a /$1 permanent;", SnippetContext::Location).contains("group $1"));
 }
 

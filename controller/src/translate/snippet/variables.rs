@@ -1,12 +1,15 @@
 //! Texts with variables in snippets: those of nginx, those that the snippet sets, and groups of its
-//! expressions.
+//! expressions. A group with a name is a variable, which a match sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sluice_config::variable::is_reserved;
 use sluice_config::{Moment, Template, Variable};
 
+use super::fault::Fault;
 use crate::translate::declarations::{HttpDeclarations, SnippetVariables};
+use crate::translate::expression::Expression;
 use crate::translate::template;
 
 /// The names that a text declares, and those of `http-snippet`.
@@ -20,8 +23,8 @@ pub(super) struct Declared {
     pub(super) authorised: BTreeMap<Arc<str>, Arc<str>>,
     /// The highest number of a group.
     pub(super) groups: usize,
-    /// Groups with a name.
-    pub(super) names: BTreeSet<Box<str>>,
+    /// Names of groups, in lower case.
+    pub(super) names: BTreeSet<Arc<str>>,
     /// Names that `http-snippet` declares.
     pub(super) http: HttpDeclarations,
 }
@@ -35,17 +38,37 @@ impl Declared {
         self.assigned = location.symmetric_difference(server).cloned().collect();
     }
 
+    /// Adds the groups of an expression that is searched when the program runs.
+    pub(super) fn add_groups(&mut self, expression: &Expression) {
+        self.groups = self.groups.max(expression.groups - 1);
+        self.names.extend(expression.names.keys().map(|name| name.to_ascii_lowercase().into()));
+    }
+
+    /// Checks that a snippet may assign a variable of this name.
+    ///
+    /// # Errors
+    /// It is a variable of the gateway, or of `map` or `geo`.
+    pub(super) fn check_assignable(&self, name: &str) -> Result<(), Fault> {
+        if is_reserved(name) {
+            return Err(format!("${name} is a variable of the gateway; give yours another name").into());
+        }
+        match template::computed(name, &self.http) {
+            Some(_) => Err(format!("${name} is a variable of map or geo; give yours another name").into()),
+            None => Ok(()),
+        }
+    }
+
     /// The variable of this name, if there is one.
     fn variable(&self, name: &str) -> Option<Variable> {
         let lower: Arc<str> = name.to_ascii_lowercase().into();
-        if self.assigned.contains(&lower) {
+        if self.assigned.contains(&lower) || self.names.contains(&lower) {
             return Some(Variable::Assigned(lower));
         }
         if let Some(field) = self.authorised.get(&lower) {
             return Some(Variable::Authorised(field.clone()));
         }
         let is_group = name.parse::<usize>().is_ok_and(|number| (1..=self.groups.min(9)).contains(&number));
-        if is_group || self.names.contains(name) {
+        if is_group {
             return Some(Variable::Group(name.into()));
         }
         template::computed(name, &self.http).or_else(|| Variable::named(name))

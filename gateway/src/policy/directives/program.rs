@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use sluice_config::directives as contract;
 
-use crate::policy::assigned::{Assigned, ProgramInput, RewrittenUri};
+use crate::policy::assigned::{Assigned, GroupNames, ProgramInput, RewrittenUri};
 use crate::policy::error::PolicyError;
 use crate::policy::expression::Expression;
 use crate::policy::template::Template;
@@ -19,7 +19,7 @@ pub struct DirectiveProgram(Box<[Instruction]>);
 enum Instruction {
     Set { variable: Arc<str>, value: Template },
     If { condition: Condition, scope: Option<usize>, then: DirectiveProgram },
-    Rewrite { rewrite: Rewrite, then: contract::AfterRewrite },
+    Rewrite { rewrite: Rewrite, names: GroupNames, then: contract::AfterRewrite },
     Return(Return),
     Break,
 }
@@ -115,13 +115,22 @@ impl DirectiveProgram {
                         other => return other,
                     }
                 }
-                Instruction::Rewrite { rewrite, then } => {
+                Instruction::Rewrite { rewrite, names, then } => {
+                    let uri = assigned.uri.clone();
+                    let (target, path) = input.or(uri.as_deref());
+                    let found = match rewrite.find(target, path) {
+                        Ok(Some(found)) => found,
+                        Ok(None) => {
+                            assigned.keep_groups(Vec::new());
+                            continue;
+                        }
+                        Err(_) => return ProgramOutcome::Malformed,
+                    };
+                    assigned.keep_match(found.groups(), names);
                     let filled = |template: &Template| fill(template, assigned);
-                    let (target, path) = assigned.uri(input);
-                    let outgoing = match rewrite.apply(target, path, &filled) {
-                        Ok(None) => continue,
-                        Ok(Some(Rewritten::Outgoing(outgoing))) => outgoing,
-                        Ok(Some(Rewritten::Location(location))) => {
+                    let outgoing = match rewrite.expand(target, &found, &filled) {
+                        Ok(Rewritten::Outgoing(outgoing)) => outgoing,
+                        Ok(Rewritten::Location(location)) => {
                             let status = match then {
                                 contract::AfterRewrite::Redirect(code) => StatusCode::from_u16(*code).ok(),
                                 _ => None,
@@ -131,7 +140,7 @@ impl DirectiveProgram {
                         Err(_) => return ProgramOutcome::Malformed,
                     };
                     let Some(uri) = RewrittenUri::new(outgoing) else { return ProgramOutcome::Malformed };
-                    assigned.uri = Some(uri);
+                    assigned.uri = Some(Arc::new(uri));
                     match then {
                         contract::AfterRewrite::Last => return ProgramOutcome::Relocate,
                         contract::AfterRewrite::Continue => *is_changed = true,
@@ -160,7 +169,8 @@ impl Instruction {
                 then: DirectiveProgram::compile(then)?,
             },
             contract::Instruction::Rewrite { rewrite, then } => {
-                Self::Rewrite { rewrite: Rewrite::compile(rewrite)?, then: *then }
+                let rewrite = Rewrite::compile(rewrite)?;
+                Self::Rewrite { names: GroupNames::new(&rewrite.group_names()), rewrite, then: *then }
             }
             contract::Instruction::Return(answer) => Self::Return(Return::compile(answer)?),
             contract::Instruction::Break => Self::Break,

@@ -5,6 +5,7 @@
 use sluice_config::directives::LocationMatch;
 use sluice_config::{LocationBlock, PathMatch};
 
+use crate::policy::assigned::Assigned;
 use crate::policy::error::PolicyError;
 use crate::policy::expression::Expression;
 
@@ -89,6 +90,13 @@ impl BlockSelector {
             _ if expression.is_some() => expression,
             RouteRank::Expression => None,
             RouteRank::Exact | RouteRank::Prefix(_) => longest.map(|(_, at, _)| at),
+        }
+    }
+
+    /// Keeps the groups of the expression of the block at `at`, which takes `path`.
+    pub(super) fn keep_groups(&self, at: usize, path: &str, assigned: &mut Assigned) {
+        if let Some(BlockMatch::Expression(expression)) = self.0.get(at) {
+            expression.search(path.as_bytes(), assigned);
         }
     }
 

@@ -78,8 +78,51 @@ fn a_match_gives_its_groups_to_what_follows() {
         set("c", "$1"),
     ]);
     assert_eq!(assigned.variable("b"), b"7:tenant:");
-    assert_eq!(assigned.variable("c"), b"tenant", "an expression that does not match changes no group");
+    assert_eq!(assigned.variable("c"), b"", "an expression that does not match has no groups");
     assert_eq!(assigned.scope, 1);
+}
+
+#[test]
+fn a_named_group_is_a_variable_until_it_is_set_again() {
+    let named = |pattern: &str| when(matches("$a", pattern, false), 1, Vec::new());
+    let text = |program: &[I], name: &str| String::from_utf8(run(program).0.variable(name).to_vec()).unwrap();
+    let start = [set("a", "tenant-7"), set("t", "none")];
+    let after = |program: &[I]| text(&[&start[..], program].concat(), "t");
+    assert_eq!(after(&[named("^(?<t>[a-z]+)-")]), "tenant");
+    assert_eq!(after(&[named("^(?<T>[a-z]+)-")]), "tenant");
+    assert_eq!(after(&[named("^(?<t>[a-z]+)-"), named("7")]), "tenant");
+    assert_eq!(after(&[named("^(?<t>[a-z]+)-"), named("^(?<t>none)")]), "tenant");
+    assert_eq!(after(&[named("^(?<t>[a-z]+)-"), named("^(?<t>x)?")]), "");
+    assert_eq!(after(&[named("^(?<t>[a-z]+)-"), set("t", "again")]), "again");
+    let negated = when(matches("$a", "^(?<t>[a-z]+)-", true), 1, Vec::new());
+    assert_eq!(after(&[negated]), "tenant");
+}
+
+#[test]
+fn a_rewrite_replaces_the_numbered_groups() {
+    let group = |number: &str| sluice_config::RewritePart::Variable(Variable::Group(number.into()));
+    let rewrite = |pattern: &str, path| I::Rewrite {
+        rewrite: sluice_config::Rewrite {
+            pattern: Some(E::Plain(pattern.into())),
+            path,
+            query: sluice_config::RewriteQuery::Keep,
+            redirects: false,
+            forwarded_prefix: None,
+        },
+        then: contract::AfterRewrite::Continue,
+    };
+    let plain = |text: &str| sluice_config::RewritePart::Text(text.into());
+    let seen = |rewrite: I| {
+        let search = when(matches("$a", "^(x)", false), 1, Vec::new());
+        let (assigned, _) = run(&[set("a", "x"), search, rewrite, set("after", "$1")]);
+        let after = String::from_utf8(assigned.variable("after").to_vec()).unwrap();
+        (assigned.uri(INPUT).0.to_owned(), after, assigned.variable("rest").to_vec())
+    };
+    let own = |number| vec![plain("/new/"), sluice_config::RewritePart::Group(number)];
+    assert_eq!(seen(rewrite("^/(a).(?<rest>.*)$", own(1))), ("/new/a?c=d".into(), "a".into(), b"b".to_vec()));
+    assert_eq!(seen(rewrite("^/none", own(0))), ("/a%20b?c=d".into(), String::new(), Vec::new()));
+    let without_group = rewrite("^", vec![plain("/new/"), group("1")]);
+    assert_eq!(seen(without_group), ("/new/?c=d".into(), String::new(), Vec::new()));
 }
 
 #[test]

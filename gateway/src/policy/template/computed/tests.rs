@@ -50,12 +50,12 @@ fn exact_texts_precede_wildcards_and_these_expressions() {
 
 #[test]
 fn values_have_the_groups_of_their_expression_and_variables() {
-    let group = |name: &str| TemplatePiece::Variable(Variable::Group(name.into()));
+    let group = |number: &str| TemplatePiece::Variable(Variable::Group(number.into()));
     let table = sluice_config::TextTable {
         expressions: vec![(
             sluice_config::Expression::Plain("^/a(.)b(?<tail>.*)$".into()),
             sluice_config::Template {
-                pieces: vec![group("1"), TemplatePiece::Variable(Variable::Scheme), group("tail")],
+                pieces: vec![group("1"), TemplatePiece::Variable(Variable::Scheme), group("2")],
             },
         )],
         ..sluice_config::TextTable::default()
