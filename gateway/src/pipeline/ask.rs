@@ -10,7 +10,7 @@ use sluice_config::{Satisfy, ServiceRef};
 use super::admission::is_exempt;
 use super::exchange::Exchange;
 use super::stages::StageInput;
-use crate::message::edit::RequestTarget;
+use crate::message::edit::{Edit, RequestTarget};
 use crate::message::fields::FieldsMut;
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
@@ -35,8 +35,9 @@ static OF_THE_REQUEST_ALONE: [HeaderName; 10] = [
 ];
 
 impl Exchange {
-    /// Returns the client's fields for a request of the gateway's own, with the forwarding fields
-    /// that every endpoint gets. `Host` is `host`, or that of the client's request.
+    /// Returns the client's fields for a request of the gateway's own, as directives change them,
+    /// with the forwarding fields that every endpoint gets. `Host` is `host`, or that of the
+    /// client's request.
     pub(super) fn fields_of_question(
         &self,
         head: &RequestHead<'_>,
@@ -47,6 +48,7 @@ impl Exchange {
         fields.extend(head.headers.parsed());
         // HTTP/1.0 removes upgrades, which these requests do not support.
         hop_by_hop::request(&mut fields, Version::HTTP_10);
+        self.change_client_fields(&mut Edit::new(&mut fields));
         for name in &OF_THE_REQUEST_ALONE {
             FieldsMut::remove(&mut fields, name);
         }

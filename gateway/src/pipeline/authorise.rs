@@ -186,15 +186,20 @@ impl Exchange {
         let context = self.template_context(Some(route), input);
         let (own, host) = (cache.key.fill(&context), auth.to.host_of_request(&context));
         let origin = &route.origin;
-        Some(CacheKey::of(&[
-            &auth.identity.to_le_bytes(),
+        let identity = auth.identity.to_le_bytes();
+        let mut parts: Vec<&[u8]> = vec![
+            &identity,
             route.host().as_bytes(),
             origin.object.name.namespace.as_bytes(),
             origin.object.name.name.as_bytes(),
             origin.path.as_bytes(),
             &host,
             &own,
-        ]))
+        ];
+        // The key has what the client sent, and the service gets what directives make of it.
+        let changed = self.changed_client_fields(input.head);
+        parts.extend(changed.iter().map(|part| &part[..]));
+        Some(CacheKey::of(&parts))
     }
 
     /// Returns the service's fields for the endpoint, which replace the client's.

@@ -70,12 +70,14 @@ impl Exchange {
             }
         }
         let is_authorised = sets_credentials(&route, self.compiled_settings())
+            || self.left_location_sets_credentials()
             || self.authorised_fields().iter().any(|(name, _)| *name.get() == AUTHORIZATION);
         let is_other = shape.has_body || shape.upgrades || self.fallback.is_some() || self.speaks_fastcgi();
         if is_other || is_authorised || bypasses(head.headers) || self.pool().is_none() {
             return None;
         }
         let store = self.state().cache.store()?;
+        let scopes = self.scopes_of_directives();
         let key = {
             let backend = self.backend.as_deref();
             let identity = self.client_identity();
@@ -84,11 +86,10 @@ impl Exchange {
             let authorised = self.authorised_fields().iter().flat_map(|(name, value)| {
                 [name.get().as_str().as_bytes(), value.as_ref().map_or(&[][..], |value| value.as_bytes())]
             });
-            let scope = self.scope_of_directives().to_le_bytes();
             let of_directives = self.directive_values_of_client().map(HeaderValue::as_bytes);
             let configured = self.configured_values_of_client();
             let configured = configured.map(|value| value.map_or(&[][..], HeaderValue::as_bytes));
-            let client: Vec<&[u8]> = [&scope[..], fingerprint.unwrap_or_default().as_bytes()]
+            let client: Vec<&[u8]> = [&scopes[..], fingerprint.unwrap_or_default().as_bytes()]
                 .into_iter()
                 .chain(authorised)
                 .chain(of_directives)

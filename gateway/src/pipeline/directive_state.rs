@@ -2,7 +2,9 @@
 
 use crate::body::substitution::Substitution;
 use crate::policy::assigned::Assigned;
-use crate::policy::directives::{ActiveLocation, FilledValues};
+use crate::policy::directives::{ActiveLocation, FieldChanges, FilledValues};
+use crate::route::Route;
+use crate::state::snapshot::SnapshotPart;
 
 /// What the directives of a rule made of a request.
 #[derive(Debug, Default)]
@@ -10,6 +12,8 @@ pub(super) struct DirectiveState {
     pub(super) active: ActiveLocation,
     /// Values that programs have assigned, and the scope in effect.
     pub(super) assigned: Assigned,
+    /// The changes of the client's fields in locations that programs have left, in order.
+    pub(super) left: Vec<LeftLocation>,
     /// Values of the client's fields, of fields for the endpoint, and of the response.
     pub(super) input: Option<FilledValues>,
     pub(super) request: Option<FilledValues>,
@@ -25,4 +29,21 @@ pub(super) struct DirectiveState {
     /// A `break` ended the program, so the directives of the rewrite module that follow it do not
     /// run.
     pub(super) is_broken: bool,
+}
+
+/// A location that a program has left for another one. Its changes of the client's fields stay in
+/// effect, because headers-more makes them at the end of the rewrite phase of each location.
+#[derive(Debug)]
+pub(super) struct LeftLocation {
+    pub(super) route: SnapshotPart<Route>,
+    pub(super) active: ActiveLocation,
+    pub(super) scope: usize,
+    pub(super) input: Option<FilledValues>,
+}
+
+impl LeftLocation {
+    /// Its changes of the client's fields.
+    pub(super) fn changes(&self) -> Option<&FieldChanges> {
+        Some(&directives(&self.route)?.location(self.active).scope(self.scope).input)
+    }
 }

@@ -11,16 +11,18 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
 use super::checks::host_of_url;
-use super::directive_state::DirectiveState;
+use super::directive_state::{DirectiveState, LeftLocation};
 use super::exchange::{Exchange, Verdict};
 use super::question::Question;
 use super::stages::{StageInput, Step};
 use crate::body::substitution::Substitution;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut};
+use crate::message::request_head::RequestHead;
 use crate::policy::assigned::{Assigned, ProgramInput};
 use crate::policy::directives::{
-    ActiveLocation, ChangeLevel, Directives, FilledValues, Location, ProgramOutcome, Return, Scope,
+    ActiveLocation, ChangeLevel, Directives, FieldChanges, FilledValues, Location, ProgramOutcome, Return,
+    Scope,
 };
 use crate::policy::limits::ZoneLimits;
 use crate::policy::template::{Template, TemplateContext};
@@ -99,12 +101,21 @@ impl Exchange {
 
     /// Leaves the location, before another one is chosen. Returns whether nginx permits one more.
     pub(super) fn leave_location(&mut self) -> bool {
+        let route = self.route.clone();
         let state = self.state_of_directives();
+        let is_server = state.active == ActiveLocation::Server;
         state.relocates = false;
-        state.relocations += u8::from(state.active != ActiveLocation::Server);
+        state.relocations += u8::from(!is_server);
         state.has_left_server = true;
-        (state.input, state.request, state.response, state.substitution) = (None, None, None, None);
-        state.relocations <= MOST_RELOCATIONS
+        let input = state.input.take();
+        (state.request, state.response, state.substitution) = (None, None, None);
+        // nginx's server has no such phase.
+        if let Some(route) = route.filter(|_| !is_server) {
+            let (active, scope) = (state.active, state.assigned.scope);
+            let left = LeftLocation { route, active, scope, input };
+            state.left.extend(left.changes().is_some_and(|changes| !changes.is_empty()).then_some(left));
+        }
+        self.state_of_directives().relocations <= MOST_RELOCATIONS
     }
 
     /// Whether a `break` of the location skips the redirect and the rewriting of the rule, which
@@ -147,9 +158,50 @@ impl Exchange {
 
     /// Changes the client's fields, before the gateway adds its own.
     pub(super) fn change_client_fields(&self, head: &mut Edit<'_, impl HeadMut>) {
-        if let Some(Effective { scope, state, .. }) = self.effective() {
-            scope.input.apply(state.and_then(|state| state.input.as_ref()), head);
+        for (changes, filled) in self.client_field_changes() {
+            changes.apply(filled, head);
         }
+    }
+
+    /// The changes of the client's fields: those of locations that programs have left, then those
+    /// of the scope in effect.
+    fn client_field_changes(&self) -> impl Iterator<Item = (&FieldChanges, Option<&FilledValues>)> {
+        let effective = self.effective();
+        let current = effective.map(|Effective { scope, state, .. }| {
+            (&scope.input, state.and_then(|state| state.input.as_ref()))
+        });
+        let left = self.left_locations().iter();
+        left.filter_map(|left| Some((left.changes()?, left.input.as_ref()))).chain(current)
+    }
+
+    fn left_locations(&self) -> &[LeftLocation] {
+        self.directive_state().map_or(&[], |state| &state.left)
+    }
+
+    /// Returns the names of the client's fields that directives change, each followed by the number
+    /// of its new values, and these.
+    pub(super) fn changed_client_fields(&self, head: &RequestHead<'_>) -> Vec<Vec<u8>> {
+        let names: Vec<_> = self.client_field_changes().flat_map(|(changes, _)| changes.names()).collect();
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let mut fields: Vec<(HeaderName, HeaderValue)> = head.headers.parsed().collect();
+        self.change_client_fields(&mut Edit::new(&mut fields));
+        let mut parts = Vec::with_capacity(3 * names.len());
+        for name in names {
+            let of_name = fields.iter().filter(|(known, _)| known.as_str() == name);
+            parts.push(name.as_bytes().to_vec());
+            parts.push(of_name.clone().count().to_le_bytes().to_vec());
+            parts.extend(of_name.map(|(_, value)| value.as_bytes().to_vec()));
+        }
+        parts
+    }
+
+    /// Whether a location that a program has left gives endpoints an `Authorization` that depends
+    /// on the request.
+    pub(super) fn left_location_sets_credentials(&self) -> bool {
+        let changes = self.left_locations().iter().filter_map(LeftLocation::changes);
+        changes.into_iter().any(FieldChanges::sets_credentials)
     }
 
     /// Changes the fields for the endpoint.
@@ -159,18 +211,21 @@ impl Exchange {
         }
     }
 
-    /// The scope in effect, whose changes of the request may differ from those of others.
-    pub(super) fn scope_of_directives(&self) -> usize {
-        self.assigned().map_or(0, |assigned| assigned.scope)
+    /// The scope in effect, whose changes of the request may differ from those of others, behind
+    /// those of locations that programs have left; each as bytes.
+    pub(super) fn scopes_of_directives(&self) -> Vec<u8> {
+        let own = self.assigned().map_or(0, |assigned| assigned.scope);
+        let left = self.left_locations().iter().map(|left| left.scope);
+        left.chain([own]).flat_map(usize::to_le_bytes).collect()
     }
 
     /// The values of fields for the endpoint that only this client may have.
     pub(super) fn directive_values_of_client(&self) -> impl Iterator<Item = &HeaderValue> {
-        self.effective().into_iter().flat_map(|Effective { location, scope, state }| {
-            let input = scope.input.values_of_client(state.and_then(|state| state.input.as_ref()));
-            let request = location.request.values_of_client(state.and_then(|state| state.request.as_ref()));
-            input.chain(request)
-        })
+        let input = self.client_field_changes();
+        let request = self.effective().map(|Effective { location, state, .. }| {
+            (&location.request, state.and_then(|state| state.request.as_ref()))
+        });
+        input.chain(request).flat_map(|(changes, filled)| changes.values_of_client(filled))
     }
 
     /// Removes fields of an endpoint that the directives hide.

@@ -9,6 +9,7 @@ mod directives;
 mod error_pages;
 pub(crate) mod fixture;
 mod headers;
+mod locations;
 mod logging;
 mod observed;
 mod retries;

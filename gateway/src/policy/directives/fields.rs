@@ -115,6 +115,20 @@ impl FieldChanges {
         self.has_variables().then(|| FilledValues(self.templates.iter().map(one).collect()))
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The names of the fields that change; of fields that are removed by the start of their names,
+    /// that start.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.changes.iter().map(|change| match &change.name {
+            Name::Whole(name) => name.get().as_str(),
+            Name::Prefix(prefix) => &**prefix,
+        })
+    }
+
     /// Whether `Authorization` gets a value that depends on the request.
     pub fn sets_credentials(&self) -> bool {
         self.changes.iter().any(Change::sets_credentials)

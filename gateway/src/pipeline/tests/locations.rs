@@ -1,0 +1,143 @@
+//! The location whose directives apply: for answers before its program runs, after `rewrite`, and
+//! to requests of the gateway's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
+use sluice_config::directives::{
+    AfterRewrite, Condition, FieldChange, FieldOperation, Instruction, ResponseChange, Scope, Statuses,
+};
+use sluice_config::{
+    AllowedOrigins, AuthCache, Authorisation, Balance, Bodies, Cors, Directives, ExternalAuth, Location,
+    Policies, Rewrite, RewritePart, RewriteQuery, Rule, Template, TemplatePiece, Variable,
+};
+
+use super::fixture::*;
+use crate::pipeline::{Answer, Originator, Question, Reply, Subrequest, SubrequestResponse, Verdict};
+
+fn variable(variable: Variable) -> Template {
+    Template { pieces: vec![TemplatePiece::Variable(variable)] }
+}
+
+fn field_of_request(name: &str) -> Template {
+    variable(Variable::Field(name.into()))
+}
+
+fn change(name: &str, operation: FieldOperation) -> FieldChange {
+    FieldChange { name: name.into(), operation }
+}
+
+fn set(name: &str, value: Template) -> FieldChange {
+    change(name, FieldOperation::Set(value))
+}
+
+fn always(name: &str, value: Template) -> ResponseChange {
+    ResponseChange {
+        change: set(name, value),
+        is_continuation: false,
+        statuses: Statuses::All,
+        content_types: Vec::new(),
+    }
+}
+
+/// A location whose program rewrites paths that match the expression to `path`.
+fn rewriting(pattern: &str, path: &str, scope: Scope) -> Directives {
+    let rewrite = Rewrite {
+        pattern: Some(sluice_config::Expression::Plain(pattern.into())),
+        path: vec![RewritePart::Text(path.into())],
+        query: RewriteQuery::Keep,
+        redirects: false,
+        forwarded_prefix: None,
+    };
+    let program = vec![Instruction::Rewrite { rewrite, then: AfterRewrite::Last }];
+    Directives {
+        location: Location { program, scopes: vec![scope], ..Location::default() },
+        ..Directives::default()
+    }
+}
+
+fn with_input(input: Vec<FieldChange>) -> Scope {
+    Scope { input, ..Scope::default() }
+}
+
+fn with_response(response: Vec<ResponseChange>) -> Scope {
+    Scope { response, ..Scope::default() }
+}
+
+fn directives_of(directives: Directives) -> Arc<Policies> {
+    Arc::new(Policies { directives: Some(directives.into()), ..Policies::default() })
+}
+
+fn question(verdict: Verdict) -> Subrequest {
+    match verdict {
+        Verdict::Ask(Question::Call(subrequest)) => *subrequest,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reply(status: u16, name: &'static str, value: &'static str) -> Reply {
+    let fields =
+        HeaderMap::from_iter([(http::HeaderName::from_static(name), HeaderValue::from_static(value))]);
+    let status = StatusCode::from_u16(status).unwrap();
+    Reply::Response(Box::new(SubrequestResponse { status, fields, body: Bytes::new(), whole: true }))
+}
+
+fn values<'a>(answer: &'a Answer, names: [&str; 2]) -> [Option<&'a str>; 2] {
+    names.map(|name| field(answer, name))
+}
+
+#[test]
+fn a_rewrite_keeps_the_client_fields_that_the_first_location_changed() {
+    let first = with_input(vec![
+        change("x-i1", FieldOperation::Remove),
+        set("x-i2", field_of_request("x-i1")),
+        set("x-i3", Template::plain("first")),
+    ]);
+    let second = Scope { input: vec![set("x-i3", Template::plain("second"))], ..Scope::default() };
+    let second = Directives {
+        location: Location { scopes: vec![second], ..Location::default() },
+        ..Directives::default()
+    };
+    let mut plane = Plane::new();
+    plane.pool("web", Balance::RoundRobin, &[1]);
+    let rules = vec![
+        Rule { policies: directives_of(rewriting("^/app", "/new", first)), ..rule("/app", forward("web")) },
+        Rule { policies: directives_of(second), ..rule("/new", forward("web")) },
+    ];
+    assert_eq!(plane.host(exact("a.example"), false, rules), []);
+    let sent = |target| {
+        let request = Request::get("a.example", target).with("x-i1", "spoof");
+        let mut exchange = plane.forward(&request);
+        exchange.pick().unwrap();
+        let fields = request.upstream_fields(&exchange);
+        ["x-i1", "x-i2", "x-i3"].map(|name| fields.get(name).map(|value| value.to_str().unwrap().to_owned()))
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(sent("/app"), [None, text("spoof"), text("second")]);
+    assert_eq!(sent("/new"), [text("spoof"), None, text("second")]);
+}
+
+#[test]
+fn the_authorisation_service_gets_the_changed_client_fields() {
+    let credentials = set("authorization", variable(Variable::Cookie("tok".into())));
+    let input = vec![credentials, change("x-spoof", FieldOperation::Remove)];
+    let location = Location { scopes: vec![with_input(input)], ..Location::default() };
+    let key = field_of_request("authorization");
+    let cache = AuthCache { key, valid: Some(vec![(vec![200], Duration::from_secs(60))]) };
+    let auth = ExternalAuth { cache: Some(cache), ..external_auth(Template::plain("/check")) };
+    let plane = authorising(location, auth);
+    let client = |cookie: &str| Request::get("a.example", "/").with("cookie", cookie).with("x-spoof", "1");
+    let ann = client("tok=ann");
+    let (mut exchange, verdict) = plane.begin(&ann);
+    let asked = question(verdict);
+    let of =
+        |name: &str| asked.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    assert_eq!((of("authorization"), of("x-spoof")), (Some(HeaderValue::from_static("ann")), None));
+    exchange.resume(reply(200, "x-user", "ann"), &ann.head());
+    plane.forward(&ann);
+    // The cached reply is not one for a client whose credentials come from another cookie.
+    question(plane.begin(&client("tok=eve")).1);
+}
