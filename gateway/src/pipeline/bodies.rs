@@ -45,6 +45,7 @@ impl Exchange {
         }
         // A page of another origin may read the answer.
         self.accept_origin(route, input);
+        self.enter_without_program(route, input);
         Step::Break(Verdict::Answer(self.body_too_large()))
     }
 

@@ -48,6 +48,7 @@ impl Exchange {
         if !self.accept_origin(route, input) || *input.head.method != Method::OPTIONS {
             return Step::Continue(());
         }
+        self.enter_without_program(route, input);
         let answer = Answer::empty(StatusCode::NO_CONTENT);
         Step::Break(Verdict::Answer(self.with_response_headers(answer)))
     }

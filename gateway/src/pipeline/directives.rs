@@ -81,11 +81,33 @@ impl Exchange {
         let has_state = self.directive_state().is_some();
         let appends_slash =
             matches!(&route.action, RouteAction::Redirect(redirect) if redirect.appends_slash());
-        if appends_slash || (directives.own.is_fixed() && !has_state) {
+        if appends_slash {
+            self.enter_without_program(route, input);
+            return Step::Continue(());
+        }
+        if directives.own.is_fixed() && !has_state {
             return Step::Continue(());
         }
         self.enter(ActiveLocation::Own);
         self.run_program(directives, route, input)
+    }
+
+    /// Enters the rule's location and fills in its values, for an answer that nginx gives when it
+    /// has chosen the location, before the program.
+    pub(super) fn enter_without_program(&mut self, route: &Route, input: &StageInput<'_>) {
+        let Some(directives) = directives(route) else { return };
+        if self.directive_state().is_some() || !directives.own.is_fixed() {
+            self.enter(ActiveLocation::Own);
+            self.fill(directives, route, input);
+        }
+    }
+
+    /// Enters the server and fills in its values, for an answer to a request without a location.
+    pub(super) fn enter_server(&mut self, route: &Route, input: &StageInput<'_>) {
+        if let Some(directives) = directives(route) {
+            self.enter(ActiveLocation::Server);
+            self.fill(directives, route, input);
+        }
     }
 
     /// The target and the normalised path in effect: those of the client, or those of a program.
@@ -99,7 +121,8 @@ impl Exchange {
         self.directive_state().is_some_and(|state| state.relocates)
     }
 
-    /// Leaves the location, before another one is chosen. Returns whether nginx permits one more.
+    /// Leaves the location, before another one is chosen. Returns whether nginx permits one more;
+    /// otherwise the location stays in effect for the answer.
     pub(super) fn leave_location(&mut self) -> bool {
         let route = self.route.clone();
         let state = self.state_of_directives();
@@ -107,6 +130,9 @@ impl Exchange {
         state.relocates = false;
         state.relocations += u8::from(!is_server);
         state.has_left_server = true;
+        if state.relocations > MOST_RELOCATIONS {
+            return false;
+        }
         let input = state.input.take();
         (state.request, state.response, state.substitution) = (None, None, None);
         // nginx's server has no such phase.
@@ -115,7 +141,7 @@ impl Exchange {
             let left = LeftLocation { route, active, scope, input };
             state.left.extend(left.changes().is_some_and(|changes| !changes.is_empty()).then_some(left));
         }
-        self.state_of_directives().relocations <= MOST_RELOCATIONS
+        true
     }
 
     /// Whether a `break` of the location skips the redirect and the rewriting of the rule, which
@@ -359,13 +385,18 @@ impl Exchange {
     /// Fills in values again that may refer to the reply of the authorisation service.
     pub(super) fn fill_directives(&mut self, route: &Route, input: &StageInput<'_>) {
         if let (Some(directives), true) = (directives(route), self.directive_state().is_some()) {
-            let mut state = std::mem::take(self.state_of_directives());
             // The client's fields are changed before authentication.
-            let client_fields = state.input.take();
-            self.fill_state(&mut state, directives, route, input);
-            state.input = client_fields;
-            *self.state_of_directives() = state;
+            let client_fields = self.state_of_directives().input.take();
+            self.fill(directives, route, input);
+            self.state_of_directives().input = client_fields;
         }
+    }
+
+    /// Fills in the values of the location in effect.
+    fn fill(&mut self, directives: &Directives, route: &Route, input: &StageInput<'_>) {
+        let mut state = std::mem::take(self.state_of_directives());
+        self.fill_state(&mut state, directives, route, input);
+        *self.state_of_directives() = state;
     }
 
     /// Fills in the values of the fields that the scope in effect changes.

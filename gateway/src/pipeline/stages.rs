@@ -184,7 +184,10 @@ impl Exchange {
                 self.enter_route(&found, input);
                 self.run_from(AFTER_BLOCKED, &found, input)
             }
-            _ => self.refused(StatusCode::NOT_FOUND),
+            _ => {
+                self.enter_server(route, input);
+                self.refused(StatusCode::NOT_FOUND)
+            }
         }
     }
 

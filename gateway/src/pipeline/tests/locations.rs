@@ -121,6 +121,76 @@ fn a_rewrite_keeps_the_client_fields_that_the_first_location_changed() {
 }
 
 #[test]
+fn preflights_and_413_carry_the_fields_of_the_location() {
+    let fields = with_response(vec![
+        always("x-fixed", Template::plain("1")),
+        always("x-filled", variable(Variable::RequestMethod)),
+    ]);
+    // With a program of the server, which is in effect until the location is chosen.
+    let server = Location {
+        program: vec![Instruction::Set { variable: "a".into(), value: Template::plain("1") }],
+        ..Location::default()
+    };
+    let cors = Cors {
+        origins: AllowedOrigins::Any,
+        credentials: false,
+        methods: "GET".into(),
+        headers: "X".into(),
+        expose: None,
+        max_age: 1,
+    };
+    for server in [Location::default(), server] {
+        let location = Location { scopes: vec![fields.clone()], ..Location::default() };
+        let directives = Directives { server, location, ..Directives::default() };
+        let policies = Policies {
+            directives: Some(directives.into()),
+            cors: Some(Arc::new(cors.clone())),
+            bodies: Bodies { limit: Some(3), ..Bodies::default() },
+            ..Policies::default()
+        };
+        let plane = Plane::with_policies(Balance::RoundRobin, &[1], policies);
+        let request = Request::get("a.example", "/").with("origin", "https://b.example");
+        let preflight = plane.answer(&request.clone().method(Method::OPTIONS));
+        let names = ["x-fixed", "x-filled"];
+        assert_eq!(
+            (preflight.status.as_u16(), values(&preflight, names)),
+            (204, [Some("1"), Some("OPTIONS")])
+        );
+        let large = plane.answer(&request.method(Method::POST).with("content-length", "4"));
+        assert_eq!((large.status.as_u16(), values(&large, names)), (413, [Some("1"), Some("POST")]));
+    }
+}
+
+#[test]
+fn too_many_locations_keep_the_fields_of_the_last_one() {
+    let fields = with_response(vec![
+        always("x-fixed", Template::plain("1")),
+        always("x-filled", variable(Variable::RequestMethod)),
+    ]);
+    let directives = Some(rewriting("^/", "/again", fields).into());
+    let policies = Policies { directives, ..Policies::default() };
+    let plane = Plane::with_policies(Balance::RoundRobin, &[1], policies);
+    let answer = plane.answer(&Request::get("a.example", "/"));
+    let names = ["x-fixed", "x-filled"];
+    assert_eq!((answer.status.as_u16(), values(&answer, names)), (500, [Some("1"), Some("GET")]));
+}
+
+/// A plane whose only rule has these directives and this authorisation service.
+fn authorising(location: Location, auth: ExternalAuth) -> Plane {
+    let mut plane = Plane::new();
+    plane.pool("web", Balance::RoundRobin, &[1]);
+    plane.pool("auth", Balance::RoundRobin, &[9]);
+    let policies = Policies {
+        directives: Some(Directives { location, ..Directives::default() }.into()),
+        authorisation: Authorisation::Own(Arc::new(auth)),
+        ..Policies::default()
+    };
+    let rule = Rule { policies: Arc::new(policies), ..rule("/", forward("web")) };
+    assert_eq!(plane.host(exact("a.example"), false, vec![rule]), []);
+    plane
+}
+
+#[test]
 fn the_authorisation_service_gets_the_changed_client_fields() {
     let credentials = set("authorization", variable(Variable::Cookie("tok".into())));
     let input = vec![credentials, change("x-spoof", FieldOperation::Remove)];
