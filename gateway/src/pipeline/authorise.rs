@@ -118,6 +118,11 @@ impl Exchange {
                 answer
             }
             None => {
+                // nginx sets the variables before it looks at the status. The other fields of a
+                // refusal are not for the endpoint.
+                self.authorised = Some(reply.clone());
+                self.fill_directives(route, input);
+                self.authorised = None;
                 let mut answer = Answer::page(reply.status);
                 let challenges = reply.challenges.iter();
                 answer.fields.extend(challenges.map(|challenge| (WWW_AUTHENTICATE, challenge.clone())));

@@ -138,10 +138,10 @@ impl ExternalAuth {
             return None;
         }
         let all = |name| fields.get_all(name).iter().cloned().collect();
-        let (mut taken, mut kept) = (Vec::new(), Vec::new());
+        let value = |name: &EditableName| Some((Arc::from(name.get().as_str()), joined(fields, name)?));
+        let kept = self.kept.iter().filter_map(value).collect();
+        let mut taken = Vec::new();
         if status.is_success() {
-            let value = |name: &EditableName| Some((Arc::from(name.get().as_str()), joined(fields, name)?));
-            kept.extend(self.kept.iter().filter_map(value));
             for name in &self.response_headers {
                 taken.push((name.clone(), joined(fields, name)));
             }

@@ -211,3 +211,24 @@ fn the_authorisation_service_gets_the_changed_client_fields() {
     // The cached reply is not one for a client whose credentials come from another cookie.
     question(plane.begin(&client("tok=eve")).1);
 }
+
+#[test]
+fn auth_request_set_has_the_fields_of_a_refusal() {
+    let user = || variable(Variable::Authorised("x-user".into()));
+    let location =
+        Location { scopes: vec![with_response(vec![always("x-m", user())])], ..Location::default() };
+    let auth = ExternalAuth {
+        kept: vec!["x-user".into()],
+        response_headers: vec!["X-Secret".into()],
+        ..external_auth(Template::plain("/check"))
+    };
+    let plane = authorising(location, auth);
+    let request = Request::get("a.example", "/");
+    for status in [401, 403] {
+        let (mut exchange, _) = plane.begin(&request);
+        let Verdict::Answer(answer) = exchange.resume(reply(status, "x-user", "u"), &request.head()) else {
+            panic!("{status}")
+        };
+        assert_eq!((answer.status.as_u16(), field(&answer, "x-m")), (status, Some("u")));
+    }
+}
