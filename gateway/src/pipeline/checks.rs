@@ -79,14 +79,23 @@ impl Exchange {
         let Some(rewrite) = rewrite.filter(|_| !self.skips_rewriting()) else { return Step::Continue(()) };
         let fill = |template: &Template| template.fill(&self.template_context(Some(route), input));
         let (target, path) = self.uri(input);
-        match rewrite.apply(target, path, &fill) {
-            Ok(None) => Step::Continue(()),
-            Ok(Some(Rewritten::Outgoing(outgoing))) => {
+        let found = rewrite.find(target, path);
+        let rewritten = match &found {
+            Ok(None) => return Step::Continue(()),
+            Ok(Some(found)) => rewrite.expand(target, found, &fill),
+            Err(error) => Err(*error),
+        };
+        match rewritten {
+            Ok(Rewritten::Outgoing(outgoing)) => {
                 self.log_rewrite(route, path, &outgoing);
+                if self.assigned().is_some() {
+                    let groups = found.ok().flatten().map(|found| found.groups());
+                    self.fill_rewritten(groups.unwrap_or_default(), &outgoing, route, input);
+                }
                 self.outgoing = Some(Box::new(outgoing));
                 Step::Continue(())
             }
-            Ok(Some(Rewritten::Location(location))) => {
+            Ok(Rewritten::Location(location)) => {
                 let host = host_of_url(input.head.authority);
                 Step::Break(self.redirect_to(StatusCode::FOUND, host, location))
             }

@@ -1,8 +1,8 @@
 //! What the directives of a rule made of a request.
 
 use crate::body::substitution::Substitution;
-use crate::policy::assigned::Assigned;
-use crate::policy::directives::{ActiveLocation, FieldChanges, FilledValues};
+use crate::policy::assigned::{Assigned, RewrittenUri};
+use crate::policy::directives::{ActiveLocation, Directives, FieldChanges, FilledValues};
 use crate::route::Route;
 use crate::state::snapshot::SnapshotPart;
 
@@ -12,6 +12,8 @@ pub(super) struct DirectiveState {
     pub(super) active: ActiveLocation,
     /// Values that programs have assigned, and the scope in effect.
     pub(super) assigned: Assigned,
+    /// The path and query for the endpoint, if `rewrite-target` has changed them.
+    pub(super) for_endpoint: Option<RewrittenUri>,
     /// The changes of the client's fields in locations that programs have left, in order.
     pub(super) left: Vec<LeftLocation>,
     /// Values of the client's fields, of fields for the endpoint, and of the response.
@@ -46,4 +48,9 @@ impl LeftLocation {
     pub(super) fn changes(&self) -> Option<&FieldChanges> {
         Some(&directives(&self.route)?.location(self.active).scope(self.scope).input)
     }
+}
+
+/// The directives of the snippets of a rule.
+pub(super) fn directives(route: &Route) -> Option<&Directives> {
+    route.compiled.as_deref()?.directives.as_deref()
 }

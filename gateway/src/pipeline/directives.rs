@@ -2,7 +2,8 @@
 //! program of the location.
 //!
 //! The programs run before access checks and authentication, as in nginx's rewrite phase. Values of
-//! fields are filled in when the program ends, from the block that is then in effect.
+//! fields are filled in when the program ends, from the block that is then in effect, and again
+//! when the annotation `rewrite-target` has changed the path, whose `rewrite` follows the program.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
 use super::checks::host_of_url;
-use super::directive_state::{DirectiveState, LeftLocation};
+use super::directive_state::{DirectiveState, LeftLocation, directives};
 use super::exchange::{Exchange, Verdict};
 use super::question::Question;
 use super::stages::{StageInput, Step};
@@ -19,12 +20,13 @@ use crate::body::substitution::Substitution;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::message::request_head::RequestHead;
-use crate::policy::assigned::{Assigned, ProgramInput};
+use crate::policy::assigned::{Assigned, ProgramInput, RewrittenUri};
 use crate::policy::directives::{
     ActiveLocation, ChangeLevel, Directives, FieldChanges, FilledValues, Location, ProgramOutcome, Return,
     Scope,
 };
 use crate::policy::limits::ZoneLimits;
+use crate::policy::outgoing::Outgoing;
 use crate::policy::template::{Template, TemplateContext};
 use crate::route::{Route, RouteAction};
 use crate::variable::HeadValues;
@@ -108,6 +110,22 @@ impl Exchange {
             self.enter(ActiveLocation::Server);
             self.fill(directives, route, input);
         }
+    }
+
+    /// Fills in values again after `rewrite-target` has changed the path, and keeps the groups of
+    /// its expression.
+    pub(super) fn fill_rewritten(
+        &mut self,
+        groups: Vec<Vec<u8>>,
+        outgoing: &Outgoing,
+        route: &Route,
+        input: &StageInput<'_>,
+    ) {
+        let Some(directives) = directives(route).filter(|_| self.directive_state().is_some()) else { return };
+        let state = self.state_of_directives();
+        state.assigned.keep_groups(groups);
+        state.for_endpoint = RewrittenUri::new(outgoing.clone());
+        self.fill(directives, route, input);
     }
 
     /// The target and the normalised path in effect: those of the client, or those of a program.
@@ -341,6 +359,7 @@ impl Exchange {
     fn enter(&mut self, active: ActiveLocation) {
         let state = self.state_of_directives();
         state.active = active;
+        state.for_endpoint = None;
         state.assigned.scope = 0;
     }
 
@@ -410,6 +429,8 @@ impl Exchange {
         let location = directives.location(state.active);
         let scope = location.scope(state.assigned.scope);
         let context = self.program_context(&state.assigned, route, input);
+        let head = with_uri(context.head, state.for_endpoint.as_ref());
+        let context = TemplateContext { head, ..context };
         let filled =
             (scope.input.fill(&context), location.request.fill(&context), scope.response.fill(&context));
         (state.input, state.request, state.response) = filled;
@@ -424,10 +445,7 @@ impl Exchange {
         input: &'f StageInput<'f>,
     ) -> TemplateContext<'f> {
         let context = self.template_context(Some(route), input);
-        let head = match &assigned.uri {
-            Some(uri) => HeadValues { path: Some(uri.path.as_bytes()), query: uri.query(), ..context.head },
-            None => context.head,
-        };
+        let head = with_uri(context.head, assigned.uri.as_deref());
         TemplateContext { assigned: Some(assigned), head, ..context }
     }
 
@@ -477,10 +495,14 @@ impl Exchange {
     }
 }
 
-fn zone_limits(route: &Route) -> Option<&ZoneLimits> {
-    directives(route)?.own.limits.as_ref()
+/// The values of a head whose path and query are replaced.
+fn with_uri<'f>(head: HeadValues<'f>, uri: Option<&'f RewrittenUri>) -> HeadValues<'f> {
+    match uri {
+        Some(uri) => HeadValues { path: Some(uri.path.as_bytes()), query: uri.query(), ..head },
+        None => head,
+    }
 }
 
-fn directives(route: &Route) -> Option<&Directives> {
-    route.compiled.as_deref()?.directives.as_deref()
+fn zone_limits(route: &Route) -> Option<&ZoneLimits> {
+    directives(route)?.own.limits.as_ref()
 }

@@ -57,7 +57,7 @@ impl GroupNames {
 
 impl RewrittenUri {
     /// `None` if the path is not valid.
-    pub(super) fn new(outgoing: Outgoing) -> Option<Self> {
+    pub fn new(outgoing: Outgoing) -> Option<Self> {
         let path = outgoing.target().split('?').next().unwrap_or_default();
         let path = normalise(path).ok()?.into_owned();
         Some(Self { outgoing, path })

@@ -232,3 +232,46 @@ fn auth_request_set_has_the_fields_of_a_refusal() {
         assert_eq!((answer.status.as_u16(), field(&answer, "x-m")), (status, Some("u")));
     }
 }
+
+#[test]
+fn fields_for_the_endpoint_have_the_rewritten_uri() {
+    let group = |number: &str| variable(Variable::Group(number.into()));
+    let condition = Condition::Match {
+        value: variable(Variable::Uri),
+        expression: sluice_config::Expression::Plain("^/(app)".into()),
+        negated: false,
+    };
+    let location = Location {
+        program: vec![
+            Instruction::If { condition, scope: None, then: Vec::new() },
+            Instruction::Set { variable: "before".into(), value: variable(Variable::Uri) },
+        ],
+        request: vec![
+            set("x-uri", variable(Variable::Uri)),
+            set("x-args", variable(Variable::Args)),
+            set("x-before", variable(Variable::Assigned("before".into()))),
+            set("x-group", group("1")),
+        ],
+        ..Location::default()
+    };
+    let rewrite = Rewrite {
+        pattern: Some(sluice_config::Expression::Plain("(?i)/app/(.*)".into())),
+        path: vec![RewritePart::Text("/r/".into()), RewritePart::Group(1)],
+        query: RewriteQuery::Keep,
+        redirects: false,
+        forwarded_prefix: None,
+    };
+    let policies = Policies {
+        directives: Some(Directives { location, ..Directives::default() }.into()),
+        rewrite: Some(rewrite),
+        ..Policies::default()
+    };
+    let plane = Plane::with_policies(Balance::RoundRobin, &[1], policies);
+    let request = Request::get("a.example", "/app/x?q=1");
+    let mut exchange = plane.forward(&request);
+    exchange.pick().unwrap();
+    let fields = request.upstream_fields(&exchange);
+    for (name, value) in [("x-uri", "/r/x"), ("x-args", "q=1"), ("x-before", "/app/x"), ("x-group", "x")] {
+        assert_eq!(fields[name], value, "{name}");
+    }
+}
