@@ -223,7 +223,7 @@ macro_rules! variables {
 
 variables! {
     names {
-        Args: "args" | "query_string" = Request, Text, Client, "The query.";
+        Args: "args" | "query_string" = Request, Text, Client, "The query; in the access log, as `$arg_NAME` and `$is_args`, without the changes of `rewrite` in snippets.";
         BestHttpHost: "best_http_host" = Request, Text, Client, "Host and port as sent, or a trusted `X-Forwarded-Host`.";
         BodyBytesSent: "body_bytes_sent" = End, Integer, Gateway, "Bytes of the response body sent to the client.";
         BytesSent: "bytes_sent" = End, Integer, Gateway, "Bytes of the complete response sent to the client.";
@@ -309,7 +309,7 @@ variables! {
         UpstreamResponseLength: "upstream_response_length" = End, PerAttempt, Endpoint, "Bytes of each response body.";
         UpstreamResponseTime: "upstream_response_time" = Response, PerAttempt, Gateway, "Seconds until the end of each response, or so far.";
         UpstreamStatus: "upstream_status" = Response, PerAttempt, Endpoint, "The status of each response.";
-        Uri: "uri" | "document_uri" = Request, Text, Client, "The path, normalised; in the access log, without the changes of `rewrite-target`.";
+        Uri: "uri" | "document_uri" = Request, Text, Client, "The path, normalised; in the access log, without the changes of `rewrite-target` and of `rewrite` in snippets.";
     }
     fields {
         "content_length" = Integer, "The field `Content-Length` of the request.";
