@@ -8,6 +8,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `downstream`, `pieces` | the client side of a request; bodies without the coding of HTTP/1 |
+//! | `piece_queue` | pieces of an HTTP/2 response that wait for the client |
 //! | `plan`, `staged` | the stages that a request needs; the wrapper around the client side |
 //! | `buffer`, `spill`, `disk` | buffering of a whole request body, first in memory, then on disk |
 //! | `whole` | a small request body that has already arrived |
@@ -27,6 +28,7 @@ mod encoder;
 #[cfg(test)]
 pub(crate) mod fake;
 pub(crate) mod hold;
+pub(crate) mod piece_queue;
 pub(crate) mod pieces;
 pub(crate) mod plan;
 mod rate;

@@ -14,7 +14,7 @@ use crate::message::http2::map;
 use crate::message::trailers::Section;
 
 /// Size in bytes up to which small pieces are joined.
-const JOIN: usize = 16 * 1024;
+pub(super) const JOIN: usize = 16 * 1024;
 
 /// The next part of a body.
 #[derive(Debug)]

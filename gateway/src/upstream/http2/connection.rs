@@ -31,8 +31,7 @@ const STREAM_WINDOW: u32 = 128 * 1024;
 const CONNECTION_WINDOW: u32 = STREAMS as u32 * STREAM_WINDOW;
 /// Budget for the overhead of small body pieces that wait. `h2` charges each piece the difference
 /// to 256 bytes, about the cost of storing it, and ends the connection if the budget is exceeded.
-/// gRPC messages are small: with messages of 15 bytes, fifteen clients may be slow at the same
-/// time.
+/// Pieces wait there for the next turn of their request only, also if its client is slow.
 const PIECES: usize = 32 * 1024 * 1024;
 /// Bytes of a request that may wait for the socket, per stream.
 const SEND_BUFFER: usize = 64 * 1024;

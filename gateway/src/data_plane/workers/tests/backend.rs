@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+use bytes::Bytes;
+use h2::SendStream;
 use sluice_testing::certificate::TestCertificate;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -54,6 +56,24 @@ impl Backend {
             }
         });
         Self { address, connections, requests: Arc::default(), gate: Arc::new(Semaphore::new(0)), task }
+    }
+
+    /// Starts an HTTP/2 backend that begins every response and sends its body with `send`.
+    pub(super) async fn http2<F>(send: impl Fn(SendStream<Bytes>) -> F + Clone + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self::scripted(move |_, stream| {
+            let send = send.clone();
+            async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((_, mut reply))) = connection.accept().await {
+                    let body = reply.send_response(http::Response::new(()), false).unwrap();
+                    tokio::spawn(send(body));
+                }
+            }
+        })
+        .await
     }
 
     /// Starts a backend that responds to every request with these bytes.

@@ -1,23 +1,23 @@
 //! Memory for data that clients do not read: one budget for any number of streams and connections.
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use sluice_config::{
     Authorisation, Balance, ErrorBackend, ErrorPages, GlobalSettings, Policies, Rule, Template,
     TemplatePiece, UpstreamProtocol,
 };
 use sluice_testing::wait::until;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::backend::{Backend, request};
 use super::client::{Client, PATIENCE};
 use super::frames::{
-    DATA, END_HEADERS, Frames, HEADERS, PING, WINDOW_UPDATE, frame, get, request as request_head,
+    DATA, END_HEADERS, Frames, GOAWAY, HEADERS, PING, RST_STREAM, WINDOW_UPDATE, frame, get,
+    request as request_head,
 };
 use super::gateway::{Gateway, through_proxy};
 use crate::pipeline::tests::fixture::{exact, external_auth, forward, pool_key, rule, service};
@@ -226,26 +226,14 @@ async fn pipelined_requests_and_slow_heads_count() {
 }
 
 /// Starts an HTTP/2 endpoint that sends as much of each response as flow control allows.
-async fn boundless() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut connection = h2::server::handshake(stream).await.unwrap();
-                while let Some(Ok((_, mut reply))) = connection.accept().await {
-                    let mut body = reply.send_response(http::Response::new(()), false).unwrap();
-                    body.reserve_capacity(1 << 20);
-                    tokio::spawn(async move {
-                        while let Some(Ok(room)) = poll_fn(|cx| body.poll_capacity(cx)).await {
-                            body.send_data(vec![0; room].into(), false).unwrap();
-                        }
-                    });
-                }
-            });
+async fn boundless() -> Backend {
+    Backend::http2(|mut body| async move {
+        body.reserve_capacity(1 << 20);
+        while let Some(Ok(room)) = poll_fn(|cx| body.poll_capacity(cx)).await {
+            body.send_data(vec![0; room].into(), false).unwrap();
         }
-    });
-    address
+    })
+    .await
 }
 
 #[tokio::test]
@@ -256,7 +244,8 @@ async fn bytes_sent_ahead_by_http2_endpoints_were_not_counted() {
     }
     const STREAMS: usize = 32;
     let tune = |settings: &mut GlobalSettings| settings.body_memory = 64 << 20;
-    let gateway = Gateway::with(&[boundless().await], UpstreamProtocol::Grpc, tune).await;
+    let backend = boundless().await;
+    let gateway = Gateway::with(&[backend.address], UpstreamProtocol::Grpc, tune).await;
     let budget = &gateway.plane.state.budget;
     let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
     let streams: Vec<u8> = (0..STREAMS as u32).flat_map(|n| get(2 * n + 1, "/x")).collect();
@@ -267,6 +256,41 @@ async fn bytes_sent_ahead_by_http2_endpoints_were_not_counted() {
     assert!(budget.taken() <= all + all / 4, "{}", budget.taken());
     drop(client);
     until("all of it back", || budget.taken() <= 1 << 20).await;
+}
+
+#[tokio::test]
+async fn small_messages_to_stalled_clients_ended_the_connection_of_the_others() {
+    // Pingora has an HTTP/2 client of its own.
+    if through_proxy() {
+        return;
+    }
+    const STREAMS: usize = 20;
+    const MESSAGE: &[u8] = b"0123456789abcde";
+    const SINGLE: usize = 80;
+    const ALL: usize = 8_000;
+    let backend = Backend::http2(|mut body| async move {
+        for number in 0..ALL {
+            if number < SINGLE {
+                // These arrive one at a time.
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+            body.send_data(Bytes::from_static(MESSAGE), false).unwrap();
+        }
+        let _ = poll_fn(|cx| body.poll_reset(cx)).await;
+    })
+    .await;
+    let tune = |settings: &mut GlobalSettings| settings.body_memory = 64 << 20;
+    let gateway = Gateway::with(&[backend.address], UpstreamProtocol::Grpc, tune).await;
+    let budget = &gateway.plane.state.budget;
+    let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
+    let streams: Vec<u8> = (0..STREAMS as u32).flat_map(|n| get(2 * n + 1, "/x")).collect();
+    client.send(&streams).await;
+    let all = STREAMS * ALL * MESSAGE.len();
+    until("all messages have arrived", || budget.taken() >= all).await;
+    client.send(&frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes())).await;
+    let next = client.await_kinds(&[DATA, RST_STREAM, GOAWAY]).await.unwrap();
+    assert_eq!((next.kind, &next.payload[..]), (DATA, &MESSAGE[..1]));
+    assert!(backend.connections() <= 2, "{}", backend.connections());
 }
 
 /// Sends requests on 40 connections that fill the budget with responses that no client reads.

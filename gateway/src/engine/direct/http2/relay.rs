@@ -1,7 +1,6 @@
 //! One attempt over a stream of HTTP/2. Each side may send as much more as the other one has
 //! accepted.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -12,6 +11,7 @@ use http::Method;
 
 use super::upload::Upload;
 use crate::body::downstream::Downstream;
+use crate::body::piece_queue::PieceQueue;
 use crate::body::pieces::poll_joined;
 use crate::engine::direct::attempt_io::AttemptIo;
 use crate::engine::direct::download::{Download, Receiving};
@@ -27,9 +27,6 @@ use crate::upstream::http2::{StreamError, StreamPermit, StreamProgress};
 const PORTION: usize = 64 * 1024;
 /// Bytes of a body that are forwarded together with the head.
 const WITH_HEAD: usize = 4 * 1024;
-
-/// Pieces of a response that are taken from `h2` while the client accepts none.
-const GATHERED: usize = 64;
 
 /// One attempt.
 pub(super) struct Relay<'r, D, O> {
@@ -52,7 +49,7 @@ pub(super) struct Incoming {
     /// Bytes that may not be forwarded yet.
     held: Bytes,
     /// Pieces behind `held`.
-    gathered: VecDeque<Bytes>,
+    gathered: PieceQueue,
     /// Memory of both.
     share: Reservation,
     /// Bytes that were forwarded and are not accepted yet.
@@ -69,7 +66,7 @@ impl Incoming {
         Self {
             source: Source::Head(response),
             held: Bytes::new(),
-            gathered: VecDeque::new(),
+            gathered: PieceQueue::default(),
             share: Reservation::default(),
             unreleased: 0,
         }
@@ -91,21 +88,20 @@ impl Incoming {
         part
     }
 
-    /// Takes pieces out of `h2`, which does not count them, while none can be forwarded. Their size
-    /// is bounded by the window, of which nothing is released for them.
+    /// Takes all pieces out of `h2` while none can be forwarded. `h2` does not count their memory,
+    /// and ends the connection of all calls if it holds too many of them. Their size is bounded by
+    /// the window, of which nothing is released for them.
     fn gather(&mut self, cx: &mut Context<'_>) {
         let Source::Body(body) = &mut self.source else { return };
-        while self.gathered.len() < GATHERED
-            && let Poll::Ready(Some(Ok(piece))) = poll_joined(cx, body)
-        {
-            self.gathered.push_back(piece);
+        while let Poll::Ready(Some(Ok(piece))) = body.poll_data(cx) {
+            self.gathered.push(piece);
         }
         self.share.hold(self.waiting());
     }
 
     /// Number of bytes that may not be forwarded yet.
     fn waiting(&self) -> usize {
-        self.held.len() + self.gathered.iter().map(Bytes::len).sum::<usize>()
+        self.held.len() + self.gathered.bytes()
     }
 }
 
@@ -216,7 +212,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, FailureKind> {
         let Source::Body(body) = &mut self.incoming.source else { return Ok(Poll::Pending) };
         if self.incoming.held.is_empty() {
-            self.incoming.held = self.incoming.gathered.pop_front().unwrap_or_default();
+            self.incoming.held = self.incoming.gathered.pop();
         }
         if self.incoming.held.is_empty() {
             match poll_joined(cx, body) {
