@@ -49,6 +49,14 @@ impl Deadline {
         }
     }
 
+    /// Begins the deadline anew if it runs.
+    fn restart(&mut self, limit: Option<Duration>) {
+        if self.0.is_some() {
+            self.end();
+            self.begin(limit);
+        }
+    }
+
     /// Returns whether the deadline runs.
     #[cfg(test)]
     pub(crate) fn runs(&self) -> bool {
@@ -81,6 +89,15 @@ impl Deadlines {
     /// Ready when there is memory to read more of a response.
     pub(crate) fn poll_room_to_respond(&mut self, cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
         self.wait_for(budget::poll_room_to_respond(cx, ticket))
+    }
+
+    /// Records that a part of the response has arrived. It extends the time of a client that has not
+    /// sent all of its request, which is `client` long: in a call with messages both ways, the client
+    /// may only listen. nginx looks for more of the request at every event of the endpoint, and its
+    /// timer begins anew.
+    pub(crate) fn endpoint_sent(&mut self, client: Option<Duration>) {
+        self.read.end();
+        self.body.restart(client);
     }
 
     /// Records that the client has taken `bytes` while more are waiting. They extend its deadline
@@ -156,6 +173,19 @@ mod tests {
             assert!(deadlines.room.runs() && !deadlines.body.runs(), "503 after its own time, never 408");
         };
         std::thread::spawn(run).join().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_only_listens_ran_out_of_time() {
+        let second = Duration::from_secs(1);
+        let mut deadlines = Deadlines::default();
+        deadlines.endpoint_sent(Some(second));
+        assert!(!deadlines.body.runs(), "all of the request has arrived");
+        deadlines.body.begin(Some(second));
+        let first = deadlines.body.0;
+        tokio::time::advance(second / 2).await;
+        deadlines.endpoint_sent(Some(second));
+        assert_eq!(deadlines.body.0, first.map(|first| first + second / 2));
     }
 
     #[test]

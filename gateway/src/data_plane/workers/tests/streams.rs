@@ -1,7 +1,10 @@
 //! Requests over HTTP/2: bodies, trailers, interim responses, cancellation and attempts.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
+use sluice_config::{GlobalSettings, UpstreamProtocol};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpSocket;
 use tokio::sync::mpsc;
@@ -422,5 +425,45 @@ async fn a_stale_pooled_connection_never_shows() {
     for count in 1..6 {
         let (status, _, text) = ask(&mut client, Method::PUT, URL, "hello").await.unwrap();
         assert_eq!((status, text.as_str()), (200, "ok"), "{count}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_client_only_listens_outlives_the_body_timeout() {
+    // Pingora's engine has timeouts of its own.
+    if through_proxy() {
+        return;
+    }
+    const MESSAGES: usize = 30;
+    const PAUSE: Duration = Duration::from_millis(100);
+    let http2 = Backend::http2(|mut body| async move {
+        for number in 1..=MESSAGES {
+            tokio::time::sleep(PAUSE).await;
+            body.send_data(Bytes::from_static(b"tick"), number == MESSAGES).unwrap();
+        }
+    })
+    .await;
+    let http1 = Backend::scripted(|_, stream| async move {
+        let mut client = Client::over(stream);
+        client.until("\r\n\r\n").await;
+        client.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+        for _ in 0..MESSAGES {
+            tokio::time::sleep(PAUSE).await;
+            client.send("4\r\ntick\r\n").await;
+        }
+        client.send("0\r\n\r\n").await;
+        client.read().await;
+    })
+    .await;
+    for (backend, protocol) in [(http2, UpstreamProtocol::Grpc), (http1, UpstreamProtocol::Http)] {
+        let tune =
+            |settings: &mut GlobalSettings| settings.client_body_timeout = MESSAGES as u32 * PAUSE * 2 / 3;
+        let gateway = Gateway::with(&[backend.address], protocol, tune).await;
+        let (mut client, _) = plain(&gateway).await;
+        let request = Request::post(URL).body(()).unwrap();
+        let (response, mut listening) = client.send_request(request, false).unwrap();
+        listening.send_data(Bytes::from_static(b"hello"), false).unwrap();
+        let (text, _) = body(response.await.unwrap()).await.unwrap();
+        assert_eq!(text, "tick".repeat(MESSAGES), "{protocol:?}");
     }
 }

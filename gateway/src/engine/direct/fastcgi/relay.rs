@@ -84,7 +84,7 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> SocketRelay<'r> for Relay<'r, D
             }
             return Poll::Pending;
         };
-        self.attempt_io.deadlines.read.end();
+        self.attempt_io.deadlines.endpoint_sent(self.outgoing.timeouts.client);
         let length = buf.filled().len();
         Poll::Ready(match (read, length) {
             (Ok(()), 0) => {

@@ -83,7 +83,7 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> SocketRelay<'r> for Relay<'r, D
             }
             return Poll::Pending;
         };
-        self.attempt_io.deadlines.read.end();
+        self.attempt_io.deadlines.endpoint_sent(self.outgoing.timeouts.client);
         Poll::Ready(match (read, buf.filled()) {
             (Ok(()), []) => {
                 self.closed = true;

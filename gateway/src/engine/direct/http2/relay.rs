@@ -148,7 +148,7 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
                 Poll::Ready(Some(next)) => return Poll::Ready(Ok(Some(next))),
                 Poll::Ready(None) => {
                     self.attempt_io.download.heard = true;
-                    self.attempt_io.deadlines.read.end();
+                    self.attempt_io.deadlines.endpoint_sent(self.timeouts.client);
                 }
                 Poll::Pending if self.attempt_io.pause(cx)? => {}
                 Poll::Pending => {
