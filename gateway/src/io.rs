@@ -1,6 +1,6 @@
 //! Sockets and time: streams of clients and endpoints, write buffers, the read buffer of a worker,
-//! the memory budget, one timer for all limits of a request, and the ways in which an attempt
-//! fails.
+//! the memory budget, one timer for all limits of a request, a filter for frames of HTTP/2, limits
+//! on rates, and the ways in which an attempt fails.
 
 pub(crate) mod alarm;
 pub(crate) mod bind;
@@ -10,7 +10,9 @@ pub(crate) mod deadlines;
 pub mod early_tls;
 pub mod failure;
 pub(crate) mod flow;
+pub(crate) mod frames;
 pub(crate) mod joined;
+pub(crate) mod rate;
 pub(crate) mod scratch;
 pub(crate) mod transport;
 pub(crate) mod wire;

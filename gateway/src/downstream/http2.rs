@@ -10,16 +10,14 @@
 //! The connection bounds the memory and work that a client can cause: concurrent streams, buffered
 //! bytes of heads and bodies, cancelled requests and malformed requests. `h2` bounds the frames
 //! that are cheap to send (CONTINUATION, small DATA, resets by either side before a stream was
-//! accepted). Events that are legitimate now and then are bounded as a rate (`rate`), so
+//! accepted). Events that are legitimate now and then are bounded as a rate (`io/rate.rs`), so
 //! connections that live for days do not reach a limit. Input for which `h2` would end the
 //! connection, although it concerns one stream at most, is handled before it reaches `h2`
-//! (`frames`, `hpack`).
+//! (`io/frames.rs`, `hpack`).
 
 mod body_flow;
 mod client;
-mod frames;
 mod hpack;
-mod rate;
 mod serving;
 mod stream;
 mod streams;
@@ -27,6 +25,8 @@ mod tunnel;
 mod turn;
 mod window;
 
+#[cfg(test)]
+pub(crate) use hpack::repair as repair_block;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use hpack::trial as try_field_block;
 
@@ -51,6 +51,7 @@ use crate::connection::info::ConnectionInfo;
 use crate::engine::{self, RequestEnd, UnreadableRequest};
 use crate::io::alarm::Alarm;
 use crate::io::joined::WRITE_TIMEOUT;
+use crate::io::rate::LeakyBucket;
 use crate::io::transport::acknowledged_in_flight;
 use crate::io::wire::{LingerLimits, Wire};
 use crate::message::field_names::FieldNames;
@@ -64,7 +65,6 @@ use crate::message::head::http2::target;
 use crate::state::snapshot::PublishedSnapshot;
 use crate::worker::Worker;
 use client::Client;
-use rate::LeakyBucket;
 use serving::Serving;
 use stream::{Home, Stream};
 use streams::{OpenStream, Streams};

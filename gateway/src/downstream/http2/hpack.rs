@@ -59,7 +59,7 @@ struct Text<'b> {
 
 /// Returns the block without fields that `h2` cannot decode or that it refuses. `None` if there are
 /// none, or if it is not a valid field block.
-pub(super) fn repair(block: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn repair(block: &[u8]) -> Option<Vec<u8>> {
     let mut repaired: Option<Vec<u8>> = None;
     let mut at = 0;
     while at < block.len() {

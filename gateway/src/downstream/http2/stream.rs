@@ -1,7 +1,8 @@
 //! The byte stream of an HTTP/2 connection for `h2`.
 //!
-//! Input passes through the filter in `frames`; output is joined (`io/joined.rs`). When `h2` drops
-//! the stream, the wire is returned through `Home`, so that the connection can be closed properly.
+//! Input passes through the filter in `io/frames.rs`; output is joined (`io/joined.rs`). When `h2`
+//! drops the stream, the wire is returned through `Home`, so that the connection can be closed
+//! properly.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,7 +12,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::frames::Frames;
+use super::hpack;
+use crate::io::frames::Frames;
 use crate::io::joined::Joined;
 use crate::io::wire::Wire;
 
@@ -38,7 +40,8 @@ impl Home {
 impl Stream {
     /// `uninspected` is set as soon as a field block passes without inspection.
     pub(super) fn new(wire: Box<Wire>, home: Home, uninspected: Arc<AtomicBool>) -> Self {
-        Self { wire: Some(wire), frames: Frames::new(uninspected), out: Joined::default(), home }
+        let frames = Frames::of_client(hpack::repair, uninspected);
+        Self { wire: Some(wire), frames, out: Joined::default(), home }
     }
 }
 

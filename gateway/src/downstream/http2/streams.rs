@@ -8,7 +8,7 @@ use std::time::Duration;
 use h2::FlowControl;
 
 use super::body_flow::{BodyFlow, BodySum};
-use super::rate::LeakyBucket;
+use crate::io::rate::LeakyBucket;
 
 /// Requests that a client may cancel at a time while an endpoint serves them, less those that it
 /// allowed to finish. Each costs a connection to an endpoint. A browser that leaves a page cancels

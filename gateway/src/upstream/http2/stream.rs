@@ -1,4 +1,6 @@
 //! The byte stream of a connection to an endpoint, as an I/O type for `h2`.
+//!
+//! Input passes through the filter in `io/frames.rs`; output is joined (`io/joined.rs`).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::connection::undelivered;
 use super::connection_state::ConnectionState;
+use crate::io::frames::Frames;
 use crate::io::joined::Joined;
 use crate::io::transport::Transport;
 
@@ -22,19 +25,26 @@ const TURN: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) struct Stream {
     transport: Transport,
+    frames: Frames,
     out: Joined,
     state: Arc<ConnectionState>,
 }
 
+/// The input of a connection, counted before it is filtered.
+struct Input<'s> {
+    transport: &'s mut Transport,
+    state: &'s ConnectionState,
+}
+
 impl Stream {
     pub(super) fn new(transport: Transport, state: Arc<ConnectionState>) -> Self {
-        Self { transport, out: Joined::default(), state }
+        Self { transport, frames: Frames::of_endpoint(), out: Joined::default(), state }
     }
 }
 
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self { transport, out, state } = self.get_mut();
+        let Self { transport, frames, out, state } = self.get_mut();
         // Sends buffered output first: while `h2` reads, it has nothing more to add.
         if !out.is_empty() {
             let sent = out.poll_send(cx, transport);
@@ -43,12 +53,19 @@ impl AsyncRead for Stream {
                 return Poll::Ready(Err(error));
             }
         }
+        frames.poll_read(cx, Input { transport, state }, buf)
+    }
+}
+
+impl AsyncRead for Input<'_> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Self { transport, state } = self.get_mut();
         if state.turn.load(Relaxed) >= TURN {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         let before = buf.filled().len();
-        let read = std::task::ready!(Pin::new(&mut *transport).poll_read(cx, buf));
+        let read = std::task::ready!(Pin::new(&mut **transport).poll_read(cx, buf));
         let came = buf.filled().len() - before;
         state.turn.fetch_add(came, Relaxed);
         state.heard.fetch_add(came as u64, Relaxed);
@@ -69,7 +86,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Self { transport, out, state } = self.get_mut();
+        let Self { transport, out, state, .. } = self.get_mut();
         let written = out.poll_write(cx, transport, bufs);
         state.written.store(out.sent(), Relaxed);
         written
@@ -82,7 +99,7 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { transport, out, state } = self.get_mut();
+        let Self { transport, out, state, .. } = self.get_mut();
         let flushed = out.poll_flush(cx, transport);
         state.written.store(out.sent(), Relaxed);
         flushed

@@ -328,3 +328,20 @@ async fn a_refusal_ends_the_wait_of_all_requests() {
     let all = (0..10).map(|_| async { obtain(&upstream, 4, 4).await.unwrap_err() });
     assert_eq!(futures::future::join_all(all).await, [FailureKind::Connect; 10]);
 }
+
+#[tokio::test]
+async fn an_endpoint_that_sends_empty_data_lost_every_hundredth_call() {
+    let answer = |_, mut reply: SendResponse<Bytes>| {
+        let mut body = reply.send_response(Response::new(()), false).unwrap();
+        body.send_data(Bytes::new(), false).unwrap();
+        body.send_data(Bytes::from_static(b"x"), true).is_ok()
+    };
+    let (address, connections) = endpoint(100, answer).await;
+    let upstream = upstream(address);
+    for call in 0..250 {
+        let stream_permit = stream_permit(&upstream).await;
+        let mut body = exchange(&stream_permit).await.unwrap().into_body();
+        assert_eq!(body.data().await.unwrap().unwrap(), "x", "{call}");
+    }
+    assert_eq!(connections.taken.load(Relaxed), 1);
+}

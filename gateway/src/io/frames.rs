@@ -1,11 +1,17 @@
-//! A filter for the frames of a connection on their way to `h2`.
+//! A filter for the frames of an HTTP/2 connection on their way to `h2`.
 //!
 //! `h2` ends the whole connection for two conditions that concern one stream at most, and has no
-//! option to change either. The first is the 101st DATA frame that is empty and does not end its
-//! stream, over the life of the connection. Such a frame has no effect, but some clients send one
-//! with each flush. It is dropped here; if these frames arrive faster than a rate, or are padded,
-//! they are left to `h2`. The second is a field that `h2` cannot decode (`hpack`). Paths that `h2`
-//! refuses, although they are served, are escaped there too.
+//! option to change either.
+//!
+//! The first is the 101st DATA frame that is empty and does not end its stream, over the life of
+//! the connection. Such a frame has no effect, but some clients and endpoints send one with each
+//! flush. It is dropped here. A client whose frames arrive faster than a rate gets no more of them
+//! dropped, and `h2` ends its connection. For an endpoint there is no rate: its connection carries
+//! the calls of many clients, and each turn reads a bounded number of bytes. Padded ones are left
+//! to `h2`.
+//!
+//! The second is a field of a client that `h2` cannot decode. Paths that `h2` refuses, although
+//! they are served, are escaped with it (`downstream/http2/hpack.rs`).
 
 use std::io;
 use std::mem;
@@ -17,10 +23,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::hpack;
 use super::rate::LeakyBucket;
 
-/// Empty frames allowed at a time, and then one per [`EMPTY_LEAK`].
+/// Empty frames that a client may send at a time, and then one per [`EMPTY_LEAK`].
 const EMPTY: u32 = 1000;
 const EMPTY_LEAK: Duration = Duration::from_millis(10);
 
@@ -42,7 +47,7 @@ const PRIORITY: u8 = 32;
 
 /// Parser state of the frames of one connection.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     /// Bytes of the current payload that have not arrived and that pass unchanged.
     payload: usize,
     /// The received part of a frame that must be complete before it passes, and the frame's length.
@@ -53,38 +58,52 @@ pub(super) struct Frames {
     passed: usize,
     /// The field block must be continued by the next frame (RFC 9113 §4.3).
     in_block: bool,
+    /// Rules for the frames of a client; `None` for those of an endpoint.
+    client: Option<ClientRules>,
+}
+
+/// Replaces a field block; `None` if it passes unchanged.
+type RepairBlock = fn(&[u8]) -> Option<Vec<u8>>;
+
+/// Rules for the frames of a client.
+#[derive(Debug)]
+struct ClientRules {
+    repair: RepairBlock,
     /// Whether a field block has passed without inspection.
     uninspected: Arc<AtomicBool>,
     empty: LeakyBucket,
 }
 
 /// How a received frame is handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum FrameAction {
     Drop,
     /// Forward unchanged.
     Pass,
     /// Inspect before forwarding.
-    Inspect,
+    Inspect(RepairBlock),
 }
 
 impl Frames {
-    /// `uninspected` is set as soon as a field block passes without inspection.
-    pub(super) fn new(uninspected: Arc<AtomicBool>) -> Self {
-        Self {
-            payload: PREFACE,
-            partial: Vec::new(),
-            whole: HEAD,
-            out: Vec::new(),
-            passed: 0,
-            in_block: false,
-            uninspected,
-            empty: LeakyBucket::new(EMPTY, EMPTY_LEAK),
-        }
+    /// A filter for a client, which begins with the preface. `uninspected` is set as soon as a field
+    /// block passes without inspection.
+    pub(crate) fn of_client(repair: RepairBlock, uninspected: Arc<AtomicBool>) -> Self {
+        let empty = LeakyBucket::new(EMPTY, EMPTY_LEAK);
+        Self::new(PREFACE, Some(ClientRules { repair, uninspected, empty }))
+    }
+
+    /// A filter for an endpoint.
+    pub(crate) fn of_endpoint() -> Self {
+        Self::new(0, None)
+    }
+
+    fn new(payload: usize, client: Option<ClientRules>) -> Self {
+        let (partial, out) = (Vec::new(), Vec::new());
+        Self { payload, partial, whole: HEAD, out, passed: 0, in_block: false, client }
     }
 
     /// Reads the bytes for `h2`. As with any reader, 0 bytes mean the end of the stream.
-    pub(super) fn poll_read(
+    pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         mut from: impl AsyncRead + Unpin,
@@ -150,19 +169,21 @@ impl Frames {
                         continue;
                     }
                     FrameAction::Pass => {
-                        if matches!(head[3], HEADERS | CONTINUATION) {
-                            self.uninspected.store(true, Ordering::Relaxed);
+                        if let Some(client) = &self.client
+                            && matches!(head[3], HEADERS | CONTINUATION)
+                        {
+                            client.uninspected.store(true, Ordering::Relaxed);
                         }
                         self.settle(head);
                         self.payload = payload;
                         HEAD
                     }
-                    FrameAction::Inspect => {
+                    FrameAction::Inspect(repair_block) => {
                         let Some(frame) = rest.get(..HEAD + payload) else {
                             return self.keep_partial(rest, HEAD + payload, kept);
                         };
                         self.settle(head);
-                        if let Some(repaired) = repair(frame) {
+                        if let Some(repaired) = repair(frame, repair_block) {
                             self.out.extend_from_slice(&repaired);
                             at += HEAD + payload;
                             continue;
@@ -194,16 +215,22 @@ impl Frames {
         let [.., kind, flags, a, b, c, d] = head;
         let length = length_of(head);
         let is_inspected = kind == HEADERS && flags & END_HEADERS != 0 && length <= MAX_PAYLOAD;
-        if is_inspected && !self.in_block {
-            return FrameAction::Inspect;
+        if let Some(client) = &self.client
+            && is_inspected
+            && !self.in_block
+        {
+            return FrameAction::Inspect(client.repair);
         }
         let is_empty = kind == DATA
             && length == 0
             && flags & (END_STREAM | PADDED) == 0
             && u32::from_be_bytes([a, b, c, d]) << 1 != 0
             && !self.in_block;
-        if is_empty && !self.empty.is_exceeded() {
-            self.empty.count();
+        let Some(client) = &self.client else {
+            return if is_empty { FrameAction::Drop } else { FrameAction::Pass };
+        };
+        if is_empty && !client.empty.is_exceeded() {
+            client.empty.count();
             return FrameAction::Drop;
         }
         FrameAction::Pass
@@ -222,7 +249,7 @@ fn length_of([a, b, c, ..]: [u8; HEAD]) -> usize {
 
 /// Returns HEADERS with replaced fields, and CONTINUATION if they need it. `None` if the frame
 /// passes unchanged.
-fn repair(frame: &[u8]) -> Option<Vec<u8>> {
+fn repair(frame: &[u8], repair_block: RepairBlock) -> Option<Vec<u8>> {
     let (head, payload) = frame.split_first_chunk::<HEAD>()?;
     let [.., kind, flags, _, _, _, _] = *head;
     let (padding, payload) = match flags & PADDED {
@@ -231,7 +258,7 @@ fn repair(frame: &[u8]) -> Option<Vec<u8>> {
     };
     let priority = if flags & PRIORITY == 0 { 0 } else { PRIORITY_LENGTH };
     let block = payload.get(priority..payload.len().checked_sub(padding)?)?;
-    let block = [&payload[..priority], &hpack::repair(block)?].concat();
+    let block = [&payload[..priority], &repair_block(block)?].concat();
     let mut repaired = Vec::with_capacity(HEAD + block.len());
     let mut pieces = block.chunks(MAX_PAYLOAD).peekable();
     let (mut kind, mut flags) = (kind, flags & !(PADDED | END_HEADERS));
@@ -254,11 +281,12 @@ mod tests {
     use sluice_testing::http2::frame;
 
     use super::*;
+    use crate::downstream::http2::repair_block;
 
     /// Filters bytes that arrive in pieces of `cut` bytes and are read into buffers of `room`
     /// bytes.
     fn read(bytes: &[u8], cut: usize, room: usize) -> Vec<u8> {
-        let mut frames = Frames::new(Arc::default());
+        let mut frames = Frames::of_client(repair_block, Arc::default());
         let mut cx = Context::from_waker(Waker::noop());
         let mut out = Vec::new();
         for piece in bytes.chunks(cut) {
@@ -279,7 +307,7 @@ mod tests {
 
     #[test]
     fn empty_frames_are_dropped_unless_they_mean_something() {
-        let mut frames = Frames::new(Arc::default());
+        let mut frames = Frames::of_client(repair_block, Arc::default());
         frames.payload = 0;
         let passed = |frames: &mut Frames, kind, flags, stream, payload: &[u8]| {
             let mut bytes = frame(kind, flags, stream, payload);
@@ -295,6 +323,19 @@ mod tests {
         assert!(!passed(&mut frames, DATA, 0, 1, b""));
         let few = (0..10 * EMPTY).position(|_| passed(&mut frames, DATA, 0, 1, b""));
         assert!(few.is_some_and(|few| few >= EMPTY as usize - 5), "{few:?}: a flood is left to h2");
+    }
+
+    #[test]
+    fn frames_of_endpoints_pass_without_inspection_and_without_empty_ones() {
+        let head = frame(HEADERS, END_HEADERS, 1, BAD);
+        let data = frame(DATA, 0, 1, b"x");
+        let empty = frame(DATA, 0, 1, b"");
+        let all = [&head[..], &empty.repeat(10 * EMPTY as usize), &data].concat();
+        let mut frames = Frames::of_endpoint();
+        let mut bytes = all.clone();
+        let kept = frames.pass(&mut bytes);
+        assert_eq!(bytes[..kept], [head, data].concat());
+        assert!(frames.out.is_empty() && frames.partial.is_empty());
     }
 
     /// The field `X: 1`, and its replacement.
@@ -313,10 +354,11 @@ mod tests {
             let bad = frame(HEADERS, END_HEADERS | flags, 5, &[before, BAD, after].concat());
             let kept = if flags & PRIORITY == 0 { &b""[..] } else { priority };
             let expected = frame(HEADERS, END_HEADERS | flags & !PADDED, 5, &[kept, REPAIRED].concat());
-            assert_eq!(repair(&bad), Some(expected));
+            assert_eq!(repair(&bad, repair_block), Some(expected));
         }
         for odd in [&b""[..], b"\xff", b"\x05\0\0\0\0"] {
-            assert_eq!(repair(&frame(HEADERS, END_HEADERS | PADDED | PRIORITY, 5, odd)), None, "an error");
+            let frame = frame(HEADERS, END_HEADERS | PADDED | PRIORITY, 5, odd);
+            assert_eq!(repair(&frame, repair_block), None, "an error");
         }
     }
 
@@ -324,7 +366,7 @@ mod tests {
     fn a_block_that_becomes_too_long_for_a_frame_is_continued() {
         // Fields without a value become two fields.
         let bad = frame(HEADERS, END_HEADERS | END_STREAM, 5, &b"\0\x01X\0".repeat(4000));
-        let repaired = repair(&bad).unwrap();
+        let repaired = repair(&bad, repair_block).unwrap();
         let (mut frames, mut rest) = (Vec::new(), &repaired[..]);
         while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
             frames.push((head[3], head[4], length_of(*head)));
@@ -340,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_head_in_small_pieces_is_not_copied_with_each_of_them() {
-        let mut frames = Frames::new(Arc::default());
+        let mut frames = Frames::of_client(repair_block, Arc::default());
         frames.payload = 0;
         let mut cx = Context::from_waker(Waker::noop());
         let bytes = frame(HEADERS, END_HEADERS, 1, &[0x82; 10_000]);
@@ -378,7 +420,7 @@ mod tests {
                     continue;
                 }
                 match is_inspected {
-                    true => expected.extend(repair(&bytes).unwrap_or(bytes)),
+                    true => expected.extend(repair(&bytes, repair_block).unwrap_or(bytes)),
                     false => expected.extend(&bytes),
                 }
                 in_block = matches!(kind, HEADERS | CONTINUATION) && flags & 4 == 0;

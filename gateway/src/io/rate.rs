@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// A leaky bucket. Its level is stored as the time at which it will be empty.
 #[derive(Debug)]
-pub(super) struct LeakyBucket {
+pub(crate) struct LeakyBucket {
     began: Instant,
     /// In microseconds after `began`.
     empty_at: AtomicU64,
@@ -20,17 +20,17 @@ pub(super) struct LeakyBucket {
 
 impl LeakyBucket {
     /// Creates a limit of `most` events at a time, and then one per `leak`.
-    pub(super) fn new(most: u32, leak: Duration) -> Self {
+    pub(crate) fn new(most: u32, leak: Duration) -> Self {
         Self { began: Instant::now(), empty_at: AtomicU64::new(0), most, leak }
     }
 
     /// Counts one event.
-    pub(super) fn count(&self) {
+    pub(crate) fn count(&self) {
         self.count_at(Instant::now());
     }
 
     /// Takes one event back.
-    pub(super) fn forgive(&self) {
+    pub(crate) fn forgive(&self) {
         let before = self.empty_at.load(Relaxed);
         if before > 0 {
             self.empty_at.store(before.saturating_sub(self.step()), Relaxed);
@@ -38,7 +38,7 @@ impl LeakyBucket {
     }
 
     /// Returns whether the limit is exceeded. Reads the clock only after an event.
-    pub(super) fn is_exceeded(&self) -> bool {
+    pub(crate) fn is_exceeded(&self) -> bool {
         self.empty_at.load(Relaxed) > 0 && self.is_exceeded_at(Instant::now())
     }
 
