@@ -37,6 +37,9 @@ impl Exchange {
     /// Returns the plain answer if the response of an endpoint is replaced. Keeps the endpoint's
     /// challenge, without which no client could authenticate.
     ///
+    /// Responses of gRPC endpoints are never replaced: `proxy_intercept_errors`, which ingress-nginx
+    /// sets, does not apply to nginx's `grpc_pass`.
+    ///
     /// A redirect is replaced only if there is a page. If that fails, the client gets 502, because
     /// a redirect without its fields is no answer.
     pub(super) fn intercept(&mut self, status: StatusCode, fields: &impl Fields) -> Option<Answer> {
@@ -48,6 +51,7 @@ impl Exchange {
         // The response of the default backend is never replaced: a page would come from there, too.
         if self.fallback.is_some()
             || !error_pages::replaces(own, settings, status)
+            || self.pool().is_some_and(|pool| pool.protocol().is_http2())
             || !error_pages::intercepts(own, settings)
         {
             return None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
-use sluice_config::{Balance, ErrorBackend, ErrorPages, Policies, Rule};
+use sluice_config::{Balance, ErrorBackend, ErrorPages, Policies, Rule, UpstreamProtocol};
 
 use super::fixture::*;
 use crate::pipeline::Originator;
@@ -13,8 +13,12 @@ use crate::pipeline::SubrequestResponse;
 use crate::pipeline::{CallFailure, Question, Reply, Subrequest};
 
 fn plane(error_pages: ErrorPages) -> Plane {
+    plane_over(UpstreamProtocol::Http, error_pages)
+}
+
+fn plane_over(protocol: UpstreamProtocol, error_pages: ErrorPages) -> Plane {
     let mut plane = Plane::new();
-    plane.pool("web", Balance::RoundRobin, &[1]);
+    plane.pool_over(protocol, "web", Balance::RoundRobin, &[1]);
     plane.pool("errors", Balance::RoundRobin, &[9]);
     plane.pool("program", Balance::RoundRobin, &[8]);
     plane.tune(|settings| settings.default_backend = Some((pool_key("program"), service("program"))));
@@ -76,6 +80,29 @@ fn the_listed_statuses_of_an_endpoint_give_way() {
             assert_eq!(of(&asked, name), Some(value), "{name}");
         }
         assert_eq!(of(&asked, "x-request-id").unwrap().len(), 32);
+    }
+}
+
+#[test]
+fn error_pages_do_not_replace_responses_of_grpc_endpoints() {
+    for (protocol, replaced) in [
+        (UpstreamProtocol::Grpc, false),
+        (UpstreamProtocol::GrpcsUnverified, false),
+        (UpstreamProtocol::HttpsUnverified, true),
+        (UpstreamProtocol::FastCgi, true),
+    ] {
+        let plane = plane_over(protocol, listed(&[302, 404]));
+        let request = Request::get("a.example", "/");
+        for code in [302, 404] {
+            let mut exchange = plane.forward(&request);
+            exchange.pick().unwrap();
+            let answer = exchange.intercept(status(code), &HeaderMap::new());
+            assert_eq!(answer.is_some(), replaced, "{protocol:?} {code}");
+        }
+        let exchange = plane.forward(&request);
+        let answer = exchange.answer(status(404));
+        let asked = exchange.ask_for_page(&answer, &request.head());
+        assert!(asked.is_some(), "{protocol:?}: the gateway's own errors have a page");
     }
 }
 

@@ -118,13 +118,17 @@ impl Plane {
 
     /// A pool of the Service `shop/<service>:80` with endpoints `10.0.0.<last>:8080`.
     pub(crate) fn pool(&mut self, service: &str, balance: Balance, last: &[u8]) {
-        let pool = Pool {
-            key: pool_key(service),
-            protocol: UpstreamProtocol::Http,
-            balance,
-            slow_start: None,
-            health_check: None,
-        };
+        self.pool_over(UpstreamProtocol::Http, service, balance, last);
+    }
+
+    pub(crate) fn pool_over(
+        &mut self,
+        protocol: UpstreamProtocol,
+        service: &str,
+        balance: Balance,
+        last: &[u8],
+    ) {
+        let pool = Pool { key: pool_key(service), protocol, balance, slow_start: None, health_check: None };
         self.apply(Delta { pools: vec![Change::Put(pool.key.clone(), Arc::new(pool))], ..Delta::default() });
         self.endpoints(service, last);
     }
