@@ -100,6 +100,9 @@ impl Http2Attempts {
             stream_error: None,
         };
         let next = poll_fn(|cx| relay.poll(cx)).await;
+        if !relay.attempt_io.download.heard && relay.stream_error.is_none() {
+            stream_permit.cancelled();
+        }
         *reset = relay.stream_error.and_then(|stream_error| stream_error.reset);
         match next {
             None => Some(Forwarded::Relayed(Instant::now())),

@@ -19,6 +19,7 @@ use super::group::{Coming, STREAMS};
 use super::stream::Stream;
 use crate::io::budget;
 use crate::io::failure::FailureKind;
+use crate::io::rate::LeakyBucket;
 use crate::io::transport::has_left;
 use crate::message::response::MAX_HEAD;
 use crate::process::descriptors::DescriptorPermit;
@@ -39,6 +40,11 @@ const SEND_BUFFER: usize = 64 * 1024;
 /// `h2` answers frames for other streams with a reset, whose number is bounded too.
 const RESETS: usize = 1024;
 const OWN_RESETS: usize = 16 * 1024;
+/// Cancelled calls at a time, and then one per [`CANCELLED_LEAK`], beyond which a connection accepts
+/// no requests until some have leaked. Endpoints count resets and end a connection with too many,
+/// with the calls of all clients; gRPC for Java allows 200 in 30 s.
+const CANCELLED: u32 = 10;
+const CANCELLED_LEAK: Duration = Duration::from_millis(200);
 /// Number of streams that no endpoint allows. It marks a connection whose SETTINGS have not
 /// arrived.
 const UNSETTLED: usize = 0x7fff_fff1;
@@ -60,6 +66,8 @@ pub(in crate::upstream) struct Connection {
     /// be idle from then on, in milliseconds.
     idle_from: AtomicU64,
     idle_for: AtomicU64,
+    /// Requests that the gateway has reset before their responses began.
+    cancelled: LeakyBucket,
 }
 
 /// Permission for one stream on a connection; released when dropped.
@@ -105,10 +113,12 @@ impl Connection {
             served: AtomicU32::new(0),
             idle_from: AtomicU64::new(0),
             idle_for: AtomicU64::new(millis(upstream.keep_alive.idle)),
+            cancelled: LeakyBucket::new(CANCELLED, CANCELLED_LEAK),
         }))
     }
 
-    /// Returns a permit if the connection has a free stream and appears to be alive.
+    /// Returns a permit if the connection has a free stream, appears to be alive, and has not had
+    /// too many cancelled requests.
     pub(in crate::upstream) fn take(
         self: &Arc<Self>,
         upstream: &Upstream,
@@ -116,7 +126,11 @@ impl Connection {
     ) -> Option<StreamPermit> {
         let streams = self.streams.load(Relaxed);
         let too_old = upstream.fresh && self.made < upstream.began;
-        if too_old || streams >= STREAMS || self.is_over(&upstream.keep_alive, upstream.began) {
+        if too_old
+            || streams >= STREAMS
+            || self.is_over(&upstream.keep_alive, upstream.began)
+            || self.cancelled.is_exceeded()
+        {
             return None;
         }
         let allowed = {
@@ -219,6 +233,11 @@ impl StreamPermit {
         let state = &self.connection.state;
         let since = state.written.load(Relaxed).saturating_sub(self.written);
         since == 0 || state.undelivered.load(Relaxed) >= since
+    }
+
+    /// Records that the request was cancelled before its response began, so its stream is reset.
+    pub(crate) fn cancelled(&self) {
+        self.connection.cancelled.count();
     }
 
     /// Excludes the connection from further use if nothing has arrived on it since the permit was

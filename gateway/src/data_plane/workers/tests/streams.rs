@@ -1,5 +1,6 @@
 //! Requests over HTTP/2: bodies, trailers, interim responses, cancellation and attempts.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -466,4 +467,46 @@ async fn a_call_whose_client_only_listens_outlives_the_body_timeout() {
         let (text, _) = body(response.await.unwrap()).await.unwrap();
         assert_eq!(text, "tick".repeat(MESSAGES), "{protocol:?}");
     }
+}
+
+#[tokio::test]
+async fn cancelled_calls_ended_the_connection_of_the_others() {
+    // Pingora has an HTTP/2 client of its own.
+    if through_proxy() {
+        return;
+    }
+    const CALLS: usize = 15;
+    let (cancelled, mut cancellations) = mpsc::unbounded_channel();
+    let (called, mut calls) = mpsc::unbounded_channel();
+    let backend = Backend::scripted(move |number, stream| {
+        let (called, cancelled) = (called.clone(), cancelled.clone());
+        async move {
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok((_, mut reply))) = connection.accept().await {
+                called.send(number).unwrap();
+                let cancelled = cancelled.clone();
+                tokio::spawn(async move {
+                    let reset = poll_fn(|cx| reply.poll_reset(cx)).await;
+                    let _ = cancelled.send(reset.is_ok());
+                });
+            }
+        }
+    })
+    .await;
+    let gateway = Gateway::with(&[backend.address], UpstreamProtocol::Grpc, |_| ()).await;
+    let (mut client, _) = plain(&gateway).await;
+    let mut call = || client.send_request(Request::get(URL).body(()).unwrap(), true).unwrap();
+    let other = call();
+    assert_eq!(calls.recv().await, Some(0));
+    let cancelling: Vec<_> = (0..CALLS).map(|_| call()).collect();
+    for _ in 0..CALLS {
+        assert_eq!(calls.recv().await, Some(0), "calls share a connection");
+    }
+    drop(cancelling);
+    for _ in 0..CALLS {
+        assert_eq!(cancellations.recv().await, Some(true));
+    }
+    let next = call();
+    assert_eq!(calls.recv().await, Some(1), "the endpoint may soon end the first connection");
+    drop((other, next));
 }
