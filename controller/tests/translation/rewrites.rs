@@ -175,6 +175,46 @@ fn an_explicit_slash_path_is_not_taken_by_a_prefix_beside_an_exact_path() {
 }
 
 #[test]
+fn an_exact_root_takes_no_other_path_among_expressions() {
+    let expression = with("regex", &[("use-regex", "true")], expressions(&["/zzz/(.*)"]));
+    let denied = [("denylist-source-range", "127.0.0.0/8")];
+    let rules = |older: &Value, newer: &Value| {
+        let mut world = world();
+        world.put([created(older.clone(), 1), created(newer.clone(), 2), created(expression.clone(), 3)]);
+        (owned_rules(&world)[1..].to_vec(), codes(&world))
+    };
+    let (exact, prefix) =
+        (ingress("exact", paths(HOST, &["=/"])), with("prefix", &denied, paths(HOST, &["/"])));
+    let of_prefix = (vec![format!("prefix / -> {WEB}")], vec![Code::PathConflict]);
+    assert_eq!(rules(&exact, &prefix), of_prefix);
+    assert_eq!(rules(&prefix, &exact), of_prefix);
+
+    let mut world = world();
+    world.put([created(exact.clone(), 1), created(expression.clone(), 3)]);
+    let alone = world.rules(HOST);
+    assert_eq!(alone[1], format!("=/ -> {WEB}"));
+    assert!(alone.len() == 3 && !alone[2].contains(WEB), "the default backend has the rest: {alone:?}");
+    assert_eq!(codes(&world), []);
+
+    // Both in one Ingress, in either order.
+    for both in [["=/", "/"], ["/", "=/"]] {
+        world.put([created(ingress("exact", paths(HOST, &both)), 1)]);
+        assert_eq!(world.rules(HOST)[1..], [format!("/ -> {WEB}")], "{both:?}");
+    }
+
+    // The only one with expressions is closed, and so is the one with the Exact path.
+    let closed =
+        |name: &str, annotation: &str, spec| with(name, &[(annotation, "true"), ("limit-rps", "many")], spec);
+    let mut world = self::world();
+    world.put([
+        created(closed("exact", "enable-cors", paths(HOST, &["=/"])), 1),
+        created(prefix, 2),
+        created(closed("regex", "use-regex", expressions(&["/zzz/(.*)"])), 3),
+    ]);
+    assert!(world.rules(HOST).contains(&format!("/ -> {WEB}")), "{:?}", world.rules(HOST));
+}
+
+#[test]
 fn a_target_that_is_the_path_itself_asks_for_nothing() {
     let mut world = world();
     world.put([with("same", &[("rewrite-target", "/")], paths(HOST, &["/"]))]);

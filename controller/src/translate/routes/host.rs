@@ -5,7 +5,7 @@
 //!   Exact before Prefix. An unreadable path follows the paths of other namespaces.
 //! - If an object requests regular expressions, all paths of the host are expressions, in the order
 //!   of their lengths. A Prefix path of another object then covers only paths below a newer Exact
-//!   path of the same text, and none if that is older.
+//!   path of the same text, and none if that is older. An Exact path `/` takes at most that path.
 //! - A closed object claims everything that it can have meant: its paths as expressions if it may
 //!   have requested them, and its aliases if no object has a rule for them.
 
@@ -40,7 +40,7 @@ use crate::translate::snippet::Block;
 use crate::translate::view::View;
 use copies::PlacedPath;
 use paths::{OrderedRules, PathTable};
-use reading::{Reading, meant_path, places};
+use reading::{Reading, is_exact_root, meant_path, places};
 use rest::to_sibling;
 
 /// The result of the node; no host if no object claims it.
@@ -322,7 +322,12 @@ impl<'a> Builder<'a, '_> {
         let all = (1..)
             .zip(claimants)
             .flat_map(|(next, routes)| copies::paths_of(routes, pattern).map(move |placed| (next, placed)));
-        for (next, placed) in all {
+        // Any Prefix path `/` precedes an Exact one among expressions, whatever their age.
+        let is_last = |(_, placed): &(usize, PlacedPath<'_>)| {
+            expressions && is_exact_root(placed.path.path_type, &placed.path.path)
+        };
+        let (last, first): (Vec<_>, Vec<_>) = all.partition(is_last);
+        for (next, placed) in first.into_iter().chain(last) {
             let copy = placed
                 .routes
                 .gives_way_to_copies

@@ -195,6 +195,11 @@ impl PathRank {
         Self { kind, length, form: Form::Plain, path: Reverse(path), part: PathPart::All }
     }
 
+    /// Returns the rank of `/` among expressions.
+    fn of_root(path: &Arc<str>) -> Self {
+        Self { form: Form::Expression, ..Self::new(PathKind::Prefix, path.clone()) }
+    }
+
     /// Returns the rank of what is below the path: that of the path as written, before the path
     /// itself. ingress-nginx sorts paths before it appends a slash to this one.
     pub(super) fn below(self) -> Self {
@@ -244,20 +249,19 @@ pub(super) fn on_host_of_expressions(
     expressions: &Expressions,
 ) -> (PathRank, PathMatch) {
     if **path == *"/" {
-        let place = PathRank {
-            kind: PathKind::Prefix,
-            length: Reverse(1),
-            form: Form::Expression,
-            path: Reverse(path.clone()),
-            part: PathPart::All,
-        };
-        return (place, PathMatch::Prefix(path.clone()));
+        return (PathRank::of_root(path), PathMatch::Prefix(path.clone()));
     }
     if !meant && readable(path, expressions).is_err() {
         let literal = format!("(?i)^{}", regex::escape(path));
         return (PathRank::plain(path.clone(), PathType::Prefix), PathMatch::Regex(literal.into()));
     }
     expression(path.clone(), expressions)
+}
+
+/// Returns the rank and the match for an Exact path `/` on such a host: those of the Prefix path,
+/// but no other request. In ingress-nginx, it takes none at all.
+pub(super) fn exact_root(path: &Arc<str>) -> (PathRank, PathMatch) {
+    (PathRank::of_root(path), PathMatch::Exact(path.clone()))
 }
 
 /// Returns why a path is not a readable expression.

@@ -38,6 +38,11 @@ pub(super) fn places<'t>(
     let taken_by = |place: &PathRank| table.taken(place, routes.namespace());
     if reading == Reading::Expressions {
         let is_exact = path.path_type == PathType::Exact;
+        if is_exact_root(path.path_type, text) {
+            let place = paths::exact_root(text);
+            let taken = taken_by(&place.0);
+            return (Vec::from_iter(taken.is_none().then_some(place)), taken);
+        }
         // Paths of all types but Exact are alike, also where one covers only what is below it.
         let taken_by = |place: &PathRank| {
             taken_by(place).or_else(|| taken_by(&place.clone().below()).filter(|_| !is_exact))
@@ -68,17 +73,24 @@ pub(super) fn places<'t>(
         return (places, None);
     }
     let mut places = vec![plain(text, path.path_type)];
-    if reading == Reading::Both && path.path_type == PathType::Exact {
+    let may_be_expression = reading == Reading::Both && !is_exact_root(path.path_type, text);
+    if may_be_expression && path.path_type == PathType::Exact {
         // An expression matches prefixes.
         places.push(plain(text, PathType::Prefix));
     }
     let taken = places.iter().filter_map(|(place, _)| taken_by(place)).next_back();
     let expression_is_taken = places.last().is_some_and(|(place, _)| taken_by(place).is_some());
     places.retain(|(place, _)| taken_by(place).is_none());
-    if reading == Reading::Both && !places.is_empty() && !expression_is_taken {
+    if may_be_expression && !places.is_empty() && !expression_is_taken {
         places.push(paths::expression(slashed(&path.path), expressions));
     }
     (places, taken)
+}
+
+/// Returns whether a path is `/` of type Exact. Among expressions it takes no request in
+/// ingress-nginx: each host has a Prefix path `/`, which comes first.
+pub(super) fn is_exact_root(path_type: PathType, text: &str) -> bool {
+    path_type == PathType::Exact && text == "/"
 }
 
 fn slashed(path: &Arc<str>) -> Arc<str> {
