@@ -75,7 +75,9 @@ impl Exchange {
                 && route.policies.satisfy == Satisfy::All
                 && !is_exempt(route, input.compiled_settings)
         };
-        let mut values = HeadValues { received: None, ..self.head_values(head, Some(input.path.as_bytes())) };
+        let exact = self.extras.as_ref().and_then(|extras| extras.exact_path.as_deref());
+        let path = exact.unwrap_or(input.path.as_bytes());
+        let mut values = HeadValues { received: None, ..self.head_values(head, Some(path)) };
         if let Some(uri) = self.assigned().and_then(|assigned| assigned.uri.as_ref()) {
             values.path = Some(uri.path.as_bytes());
             values.query = uri.query();

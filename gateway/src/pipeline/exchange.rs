@@ -102,6 +102,8 @@ pub struct Exchange {
 pub(super) struct ExchangeExtras {
     /// `Access-Control-Allow-Origin` of the response, if the request's origin is accepted.
     pub(super) origin: Option<HeaderValue>,
+    /// The normalised path, if it is not UTF-8: matching replaces such bytes.
+    pub(super) exact_path: Option<Box<[u8]>>,
     /// The effects of snippet directives on the request.
     pub(super) directives: Option<Box<DirectiveState>>,
     /// Header fields whose values depend on the request.

@@ -53,6 +53,7 @@ impl Exchange {
         exchange.authority = super::request::authority(&head);
         exchange.request_id = forwarded::request_id(head.headers, &settings);
         let Ok(path) = normalise(head.path()) else { return Ok(None) };
+        exchange.keep_exact_path(&head, &path);
         let view = RequestView {
             path: &path,
             method: head.method.as_str(),

@@ -1,5 +1,6 @@
 //! The first step: the verdict on a request from its head.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -144,6 +145,7 @@ impl Exchange {
             self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);
             return self.refused(StatusCode::BAD_REQUEST);
         };
+        self.keep_exact_path(head, &path);
         if early_data::is_too_early(head, &self.connection) {
             self.log(head, Some(&path));
             return self.refused(StatusCode::TOO_EARLY);
@@ -342,11 +344,18 @@ impl Exchange {
             return;
         }
         self.open_line(|exchange, format| {
-            // Matching has replaced bytes that are not UTF-8.
-            let exact = path.filter(|path| path.contains(char::REPLACEMENT_CHARACTER));
-            let exact = exact.and_then(|_| normal_bytes(head.path()).ok());
-            exchange.begin_line(format, head, exact.as_deref().or(path.map(str::as_bytes)))
+            let exact = exchange.extras.as_ref().and_then(|extras| extras.exact_path.as_deref());
+            exchange.begin_line(format, head, exact.or(path.map(str::as_bytes)))
         });
+    }
+
+    /// Keeps the bytes of a normalised path that is not UTF-8, for variables.
+    pub(super) fn keep_exact_path(&mut self, head: &RequestHead<'_>, path: &Cow<'_, str>) {
+        let is_lossy = matches!(path, Cow::Owned(text) if text.contains(char::REPLACEMENT_CHARACTER));
+        if is_lossy || self.extras.is_some() {
+            let exact = normal_bytes(head.path()).ok().filter(|_| is_lossy);
+            self.extras.get_or_insert_default().exact_path = exact.map(|bytes| bytes.into());
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use sluice_config::{
     Action, Backend, Balance, Certificate, CertificateId, Change, Code, Delta, Deny, ExtendedRegex,
-    HostPattern, HttpsRedirect, Network, Policies, PrivateKey, Redirect, RedirectPath, Refusal, Report, Rule,
-    Subject,
+    HostPattern, HttpsRedirect, Network, Policies, PrivateKey, Redirect, RedirectPath, Refusal, Report,
+    Rewrite, RewritePart, RewriteQuery, Rule, Subject, Variable,
 };
 
 use super::fixture::*;
@@ -31,6 +31,28 @@ fn a_host_without_a_rule_gets_the_built_in_404() {
         assert_eq!(field(&answer, "server"), Some("sluice"));
         assert_eq!(field(&answer, "content-type"), Some("text/html"));
         assert!(!answer.close);
+    }
+}
+
+#[test]
+fn uri_keeps_bytes_that_are_not_utf8() {
+    let rewrite = Rewrite {
+        pattern: None,
+        path: vec![RewritePart::Text("/x".into()), RewritePart::Variable(Variable::Uri)],
+        query: RewriteQuery::Keep,
+        redirects: false,
+        forwarded_prefix: None,
+    };
+    let policies = Policies { rewrite: Some(rewrite), ..Policies::default() };
+    let plane = Plane::with_policies(Balance::RoundRobin, &[1], policies);
+    for (sent, received) in [
+        ("/a%FFb", "/x/a%FFb"),
+        ("/./%fc?%fc", "/x/%FC?%fc"),
+        ("/%EF%BF%BD", "/x/%EF%BF%BD"),
+        ("/caf%C3%A9", "/x/caf%C3%A9"),
+    ] {
+        let exchange = plane.forward(&Request::get("a.example", sent));
+        assert_eq!(exchange.outgoing.as_ref().unwrap().target(), received, "{sent}");
     }
 }
 
