@@ -143,12 +143,14 @@ fn no_slash(expression: &str) -> PolicyError {
 }
 
 /// Builds a Location as nginx does: an absolute URL without a port, unless settings change that.
+/// The host is in lower case and without a final dot, as nginx stores it.
 pub(crate) fn as_nginx(source: &LocationInput<'_>, rest: &[&str]) -> String {
     if source.relative {
         return rest.concat();
     }
     let port = source.names_port && source.port != well_known(source.scheme);
-    url(source.scheme, source.host, port.then_some(source.port), rest)
+    let host = source.host.strip_suffix('.').unwrap_or(source.host).to_ascii_lowercase();
+    url(source.scheme, &host, port.then_some(source.port), rest)
 }
 
 /// Builds a URL for the same target on another host as ingress-nginx does: always with a port, and
@@ -269,6 +271,17 @@ mod tests {
             }),
             "http://b.example/new?x=1"
         );
+    }
+
+    #[test]
+    fn a_redirect_to_a_path_names_the_host_as_nginx_does() {
+        let source = LocationInput { host: "A.Example.", authority: "A.Example.:8081", ..SOURCE };
+        let location = |path| compile(&redirect(path)).unwrap().location(&source);
+        assert_eq!(location(RedirectPath::Root("/new".into())), "http://a.example/new");
+        assert_eq!(location(RedirectPath::AppendSlash), "http://a.example/foo/?x=1");
+        // `app-root` has the field as the client sent it.
+        let root = RedirectPath::ReplaceAll("/app".into());
+        assert_eq!(location(root), "http://A.Example.:8081/app");
     }
 
     #[test]
