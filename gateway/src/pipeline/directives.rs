@@ -471,12 +471,22 @@ impl Exchange {
         }
     }
 
+    /// Whether the directives of the server, or of one of its blocks, are in effect.
+    fn is_outside_location(&self) -> bool {
+        let state = self.effective().and_then(|effective| effective.state);
+        state.is_some_and(|state| state.active != ActiveLocation::Own)
+    }
+
     /// A redirect to a URL, or to a path of the same host.
     pub(super) fn redirect_to_url(&self, status: StatusCode, url: String, input: &StageInput<'_>) -> Verdict {
         match url.starts_with('/') {
             true => {
                 let host = host_of_url(input.head.authority);
-                self.redirect_to(status, host, self.absolute(&url).unwrap_or_default())
+                let url = match self.is_outside_location() {
+                    true => self.absolute_outside_location(&url),
+                    false => self.absolute(&url),
+                };
+                self.redirect_to(status, host, url.unwrap_or_default())
             }
             // A URL needs no host of the request.
             false => self.redirect_to(status, "url", url),

@@ -190,12 +190,16 @@ impl Exchange {
         self.url_of_path(path, relative, names_port)
     }
 
-    /// Returns the Location of the sign-in page. ingress-nginx has it in a location of its own, to
-    /// which the rule's settings for redirects do not apply, and no setting names the port.
+    /// The same outside of the rule's location. In ingress-nginx, the settings of the Ingress for
+    /// redirects do not apply there, and no setting names the port.
+    pub(super) fn absolute_outside_location(&self, path: &str) -> Option<String> {
+        self.url_of_path(path, self.settings().relative_redirects, false)
+    }
+
+    /// Returns the Location of the sign-in page, which ingress-nginx has in a location of its own.
     pub(super) fn sign_in_location(&self, url: Vec<u8>) -> Vec<u8> {
         let path = str::from_utf8(&url).ok().filter(|url| url.starts_with('/'));
-        let absolute =
-            path.and_then(|path| self.url_of_path(path, self.settings().relative_redirects, false));
+        let absolute = path.and_then(|path| self.absolute_outside_location(path));
         absolute.map_or(url, String::into_bytes)
     }
 

@@ -12,6 +12,7 @@ mod headers;
 mod locations;
 mod logging;
 mod observed;
+mod redirects;
 mod retries;
 mod routing;
 mod sessions;
