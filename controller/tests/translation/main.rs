@@ -11,6 +11,7 @@ mod endpoint_tls;
 mod hosts;
 mod owners;
 mod properties;
+mod redirects;
 mod references;
 mod refusals;
 mod review;

@@ -1,6 +1,6 @@
 //! What cannot be served harms its owner at most. The owner of an Ingress is its namespace.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use sluice_config::{Code, NamespacedName};
 use sluice_controller::Options;
 
@@ -8,12 +8,6 @@ use crate::support::*;
 
 const WEB: &str = "web:http (http)";
 const HOST: &str = "shop.example";
-
-/// The same object in another namespace, which has no Services.
-fn of_other(mut object: Value) -> Value {
-    object["metadata"]["namespace"] = "other".into();
-    object
-}
 
 /// The rules of the host that are not closed.
 fn open(world: &World) -> Vec<String> {

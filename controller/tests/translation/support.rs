@@ -212,6 +212,12 @@ pub(crate) fn slice(name: &str, service: &str, ports: Value, endpoints: Value) -
         "labels": {"kubernetes.io/service-name": service}}})
 }
 
+/// The same object in another namespace, which has no Services.
+pub(crate) fn of_other(mut object: Value) -> Value {
+    object["metadata"]["namespace"] = "other".into();
+    object
+}
+
 pub(crate) fn config_map(data: Value) -> Value {
     json!({"kind": "ConfigMap", "metadata": {"name": "controller", "namespace": "default"}, "data": data})
 }

@@ -9,6 +9,7 @@
 //! - A closed object claims everything that it can have meant: its paths as expressions if it may
 //!   have requested them, and its aliases if no object has a rule for them.
 
+mod app_root;
 mod canaries;
 mod client_certificates;
 mod copies;
@@ -180,9 +181,6 @@ impl<'a> Builder<'a, '_> {
         self.has_expressions = claimants.rules.iter().any(|routes| routes.makes_expressions(pattern));
         self.tls_owners = endpoint_tls::owners(self.view, pattern, &claimants.rules);
         let OrderedRules { mut rules, behind } = self.paths(pattern, &claimants.rules);
-        if let Some(root) = Self::app_root(&claimants.rules, &rules) {
-            rules.insert(0, root);
-        }
         let redirect = claimants.redirects.iter().find(|routes| routes.closed().is_none());
         let rest = match redirect.filter(|_| !rules.iter().any(paths::takes_everything)) {
             Some(routes) => to_sibling(pattern, routes),
@@ -198,6 +196,7 @@ impl<'a> Builder<'a, '_> {
         let (after, before): (Vec<_>, Vec<_>) = behind.into_iter().partition(is_behind_rest);
         rules.extend(before.into_iter().chain(rest).chain(after));
         self.canaries(pattern, &claimants.canaries, &claimants.rules, &mut rules);
+        self.redirect_root(&claimants.rules, &mut rules);
         rules
     }
 

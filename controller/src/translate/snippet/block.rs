@@ -60,6 +60,11 @@ impl Block {
         &self.lines
     }
 
+    /// The directives of the rewrite module, without those of its blocks.
+    pub(crate) fn program(&self) -> &[Instruction] {
+        &self.program
+    }
+
     /// Fields of the authorisation service that variables refer to.
     pub(crate) fn kept(&self) -> &[Arc<str>] {
         &self.kept

@@ -39,9 +39,10 @@ pub(super) fn settings() -> Vec<Annotation> {
         .location(Risk::Low),
         Annotation::served(
             "app-root",
-            value::capture_path().and_then(app_root),
+            value::capture_path().and_then(app_root).called("letters, digits and - . _ ~ / :"),
             "",
-            "Path that / of the host is redirected to with 302.",
+            "Path that / of the host is redirected to with 302, behind the directives of server-snippet. Of \
+             several on a host, that of the longest path applies.",
             |settings, value| settings.routes.rewriting.app_root = Some(value),
         )
         .location(Risk::Medium),

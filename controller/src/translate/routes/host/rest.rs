@@ -1,11 +1,9 @@
-//! Rules of a host for requests that no path matches: default backends, `app-root` and redirects
-//! to the name with or without `www.`.
+//! Rules of a host for requests that no path matches: default backends, and redirects to
+//! the name with or without `www.`.
 
 use std::sync::Arc;
 
-use sluice_config::{
-    Action, Backend, Code, HostPattern, Match, PathMatch, Policies, Redirect, RedirectPath, Rule,
-};
+use sluice_config::{Action, Backend, Code, HostPattern, Match, PathMatch, Policies, Rule};
 
 use super::{Builder, copies, object_ref, origin, paths, policies};
 use crate::problem::error;
@@ -14,34 +12,6 @@ use crate::translate::routes::ObjectRoutes;
 use crate::translate::unmatched::{self, ServerOwner};
 
 impl Builder<'_, '_> {
-    /// `app-root` of the first path in order whose object has one, for the whole host, as in
-    /// ingress-nginx.
-    pub(super) fn app_root(claimants: &[&Arc<ObjectRoutes>], rules: &[Rule]) -> Option<Rule> {
-        if claimants.iter().all(|routes| routes.app_root().is_none()) {
-            return None;
-        }
-        let (routes, path) = rules.iter().find_map(|rule| {
-            let routes = claimants.iter().find(|routes| routes.is_origin_of(&rule.origin))?;
-            Some((routes, routes.app_root()?))
-        })?;
-        let redirect = Redirect {
-            status: 302,
-            scheme: None,
-            host: None,
-            port: None,
-            path: RedirectPath::ReplaceAll(path.clone()),
-        };
-        let root: Arc<str> = "/".into();
-        Some(Rule {
-            matches: Match::path(PathMatch::Exact(root.clone())),
-            action: Action::Redirect(redirect),
-            // The redirect reveals nothing, so no policy protects it; ingress-nginx redirects
-            // before all checks too.
-            policies: Arc::default(),
-            origin: origin(routes, 0, 0, root),
-        })
-    }
-
     /// Returns the rule for requests that no path matches: the default backend of the object that
     /// decides it, or else that of the gateway. `None` if a path matches all requests.
     pub(super) fn rest(
