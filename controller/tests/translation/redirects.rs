@@ -1,4 +1,4 @@
-//! `app-root` beside snippets.
+//! `app-root`, `permanent-redirect` and `temporal-redirect` beside snippets.
 
 use serde_json::json;
 use sluice_config::directives::{Condition, Instruction, Return};
@@ -8,6 +8,7 @@ use sluice_controller::Options;
 use crate::support::*;
 
 const HOST: &str = "shop.example";
+const WEB: &str = "web:http (http)";
 
 /// Returns a world where snippets are translated, with these keys in the ConfigMap.
 fn world(keys: &[(&str, &str)]) -> World {
@@ -76,4 +77,32 @@ fn the_app_root_of_the_longest_path_applies() {
     let rules = &world.host(HOST).unwrap().rules;
     let Action::Redirect(redirect) = &rules[0].action else { panic!("{:?}", rules[0]) };
     assert_eq!(redirect.path, sluice_config::RedirectPath::ReplaceAll("/long".into()));
+}
+
+#[test]
+fn a_break_keeps_requests_from_the_redirect() {
+    let redirects = [("temporal-redirect", "https://tmp.example/"), ("permanent-redirect", "/new")];
+    for (redirect, status) in redirects.into_iter().zip([302, 301]) {
+        let rules = |snippet: &'static str| {
+            let mut world = self::world(&[]);
+            let annotations = [redirect, ("configuration-snippet", snippet)];
+            world.put([with("shop", &annotations, paths(HOST, &["/shop"]))]);
+            assert_eq!(world.problems(), [], "{snippet}");
+            let location = policies(&world)[0].directives.clone().unwrap_or_default().location.clone();
+            (world.rules(HOST), answers(&location.program))
+        };
+        for snippet in ["if ($uri ~ ^/keep) { break; }", "rewrite ^/keep/(.*) /$1 break;"] {
+            let (rules, answers) = rules(snippet);
+            assert_eq!(rules[0], format!("/shop -> {WEB}"), "{snippet}");
+            assert_ne!(rules[1], format!("/ -> {status}"), "the rest of the host");
+            assert_eq!(answers, [status], "{snippet}");
+        }
+        let (rules, answers) = rules("if ($http_x) { return 410; }");
+        assert_eq!(rules[..2], [format!("/shop -> {status}"), format!("/ -> {status}")]);
+        assert_eq!(answers, [410]);
+    }
+
+    let mut world = self::world(&[("location-snippet", "if ($http_x) { break; }")]);
+    world.put([with("shop", &redirects[..1], paths(HOST, &["/"]))]);
+    assert_eq!(world.rules(HOST), [format!("/ -> {WEB}")]);
 }

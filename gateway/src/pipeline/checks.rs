@@ -67,7 +67,6 @@ impl Exchange {
 
     pub(super) fn check_redirect(&self, route: &Route, input: &StageInput<'_>) -> Step {
         match &route.action {
-            RouteAction::Redirect(_) if self.skips_rewriting() => Step::Continue(()),
             RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, route, input)),
             RouteAction::RedirectToHost(host) => Step::Break(self.redirect_to_host(host, input)),
             RouteAction::Forward(_) | RouteAction::Answer(_) => Step::Continue(()),

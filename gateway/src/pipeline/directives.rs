@@ -162,8 +162,7 @@ impl Exchange {
         true
     }
 
-    /// Whether a `break` of the location skips the redirect and the rewriting of the rule, which
-    /// follow it.
+    /// Whether a `break` of the location skips the rewriting of the rule, which follows it.
     pub(super) fn skips_rewriting(&self) -> bool {
         self.directive_state().is_some_and(|state| state.is_broken)
     }

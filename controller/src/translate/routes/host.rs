@@ -20,6 +20,7 @@ mod passthrough;
 mod paths;
 mod policies;
 mod reading;
+mod redirect;
 mod rest;
 mod snippets;
 mod tls;
@@ -42,6 +43,7 @@ use crate::translate::view::View;
 use copies::PlacedPath;
 use paths::{OrderedRules, PathTable};
 use reading::{Reading, is_exact_root, meant_path, places};
+use redirect::Redirects;
 use rest::to_sibling;
 
 /// The result of the node; no host if no object claims it.
@@ -389,7 +391,8 @@ impl<'a> Builder<'a, '_> {
         if places.is_empty() {
             return;
         }
-        let action = routes.settings.redirect.clone().map(Action::Redirect).unwrap_or_else(|| {
+        let Redirects { action: redirect, instruction } = self.redirects(routes);
+        let action = redirect.unwrap_or_else(|| {
             let reference = BackendReference {
                 object: &object,
                 field: &|| format!("{}.backend", field()),
@@ -415,6 +418,8 @@ impl<'a> Builder<'a, '_> {
         let below = self.below_path(&field(), routes, path, &open).filter(|_| closed.is_none());
         let below = below.map(|policies| self.guarded(routes, policies, &action));
         let policies = self.guarded(routes, closed.unwrap_or(open), &action);
+        let below = below.map(|policies| redirect::ended_by(policies, instruction.as_ref()));
+        let policies = redirect::ended_by(policies, instruction.as_ref());
         let is_read = fault.is_none() && !rule.is_misnamed;
         let origin = origin(routes, rule.index, index, text);
         for (place, matches) in places {

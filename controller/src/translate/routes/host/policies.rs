@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use sluice_config::{
-    Action, Authorisation, Backend, Code, Deny, ErrorBackend, HostPattern, ObjectRef, Policies, ResourceKey,
+    Action, Authorisation, Code, Deny, ErrorBackend, HostPattern, ObjectRef, Policies, ResourceKey,
     UpstreamProtocol,
 };
 
 use super::endpoint_tls::InheritedTls;
-use super::{Builder, MISNAMED, forward, object_ref, paths};
+use super::{Builder, MISNAMED, object_ref, paths};
 use crate::problem::{because, error, warning};
 use crate::store::{ObjectKey, RoutePath};
 use crate::translate::backend;
@@ -274,7 +274,8 @@ fn effect_on_routes(routes: &ObjectRoutes) -> String {
     }
 }
 
-/// Returns the policies for requests that no path matches.
+/// Returns the policies for requests that no path matches. As in ingress-nginx, they have the
+/// settings of the object.
 pub(super) fn of_rest(routes: &ObjectRoutes, pattern: &HostPattern) -> Arc<Policies> {
     match routes.rules_of(pattern) {
         // The host is invalid for an object: it is closed as a whole.
@@ -282,14 +283,5 @@ pub(super) fn of_rest(routes: &ObjectRoutes, pattern: &HostPattern) -> Arc<Polic
             routes.policies_of_closed(&format!("spec.rules[{}].host", first.index), MISNAMED, REJECTED)
         }
         _ => routes.policies("/"),
-    }
-}
-
-/// As in ingress-nginx, the rest of a host has the settings of its object, and the catch-all
-/// redirects no client.
-pub(super) fn rest_action(pattern: &HostPattern, routes: &ObjectRoutes, backend: Backend) -> Action {
-    match &routes.settings.redirect {
-        Some(redirect) if *pattern != HostPattern::Any => Action::Redirect(redirect.clone()),
-        _ => forward(backend),
     }
 }

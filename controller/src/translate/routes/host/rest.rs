@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use sluice_config::{Action, Backend, Code, HostPattern, Match, PathMatch, Policies, Rule};
 
-use super::{Builder, copies, object_ref, origin, paths, policies};
+use super::redirect::{self, Redirects};
+use super::{Builder, copies, forward, object_ref, origin, paths, policies};
 use crate::problem::error;
 use crate::translate::backend::{BackendReference, UNSERVED};
 use crate::translate::routes::ObjectRoutes;
@@ -40,8 +41,14 @@ impl Builder<'_, '_> {
             _ => policies::of_rest(routes, pattern),
         };
         let backend = own.map_or(Backend::Default, |own| self.default_backend(own));
-        let action = policies::rest_action(pattern, routes, backend);
+        // The catch-all redirects no client, as in ingress-nginx.
+        let Redirects { action, instruction } = match pattern {
+            HostPattern::Any => Redirects::default(),
+            _ => self.redirects(routes),
+        };
+        let action = action.unwrap_or_else(|| forward(backend));
         let policies = self.guarded(routes, policies, &action);
+        let policies = redirect::ended_by(policies, instruction.as_ref());
         Some(rest_rule(action, policies, routes))
     }
 
