@@ -49,12 +49,22 @@ pub(super) fn meant_by(text: &str) -> Option<HostPattern> {
     host_pattern(host).ok().or_else(|| meant_by(host))
 }
 
-/// Parses an item of `server-alias`. As in nginx, `*` at the beginning or end stands for any number
-/// of labels, and an expression begins with `~`.
+/// Parses an item of `server-alias`. As in nginx, a dot at the beginning adds the names below.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn alias(text: &str) -> Result<HostPattern, String> {
+pub(crate) fn aliases(text: &str) -> Result<Vec<HostPattern>, String> {
+    match text.strip_prefix('.').map(host_pattern) {
+        Some(Ok(HostPattern::Exact(name))) => {
+            Ok(vec![HostPattern::Exact(name.clone()), HostPattern::Suffix(name)])
+        }
+        _ => alias(text).map(|pattern| vec![pattern]),
+    }
+}
+
+/// Parses a name without a dot at the beginning. As in nginx, `*` at the beginning or end stands
+/// for any number of labels, and an expression begins with `~`.
+fn alias(text: &str) -> Result<HostPattern, String> {
     if let Some(expression) = text.strip_prefix('~') {
         return matching(text, &format!("(?i){expression}"));
     }
@@ -89,7 +99,7 @@ fn matching(text: &str, expression: &str) -> Result<HostPattern, String> {
 /// arrive.
 pub(super) fn readable_aliases(ingress: &Ingress) -> Vec<HostPattern> {
     let named = ingress.annotation("server-alias").into_iter().flat_map(value::items);
-    named.filter_map(|name| alias(name).ok()).collect()
+    named.filter_map(|name| aliases(name).ok()).flatten().collect()
 }
 
 /// Returns the host that differs by a leading `www.`.
@@ -157,6 +167,17 @@ mod tests {
         assert_eq!(expression(r"~^a{2}").1, "(?i)^a{2}");
         for bad in ["~(", "a.*.b", "*.*", ".*", "a*.b"] {
             assert!(alias(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_alias_with_a_leading_dot_is_the_name_and_all_below() {
+        let name = HostName::new("shop.example");
+        let both = vec![HostPattern::Exact(name.clone()), HostPattern::Suffix(name.clone())];
+        assert_eq!(aliases(".Shop.example"), Ok(both));
+        assert_eq!(aliases("shop.example"), Ok(vec![HostPattern::Exact(name)]));
+        for bad in [".", "..a", ".*.a", ".a.*", ".*", ".1.2.3.4", ".a b"] {
+            assert!(aliases(bad).is_err(), "{bad}");
         }
     }
 

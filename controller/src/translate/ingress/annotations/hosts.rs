@@ -3,7 +3,7 @@
 use sluice_config::{HostPattern, NamespacedName};
 
 use super::{Annotation, Settings};
-use crate::translate::ingress::names::alias;
+use crate::translate::ingress::names;
 use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
@@ -23,8 +23,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             aliases(),
             "",
             "Additional names of the host, for all its paths, including those of other Ingresses, unless \
-             an Ingress has rules for them; *. at the beginning and .* at the end match one or more labels, ~ begins a \
-             regular expression. Names that nginx would refuse are skipped with a warning.",
+             an Ingress has rules for them; *. at the beginning and .* at the end match one or more labels, a dot at the \
+             beginning adds all names below, ~ begins a regular expression. Unlike in ingress-nginx, those of all \
+             Ingresses of the host apply, not only those of the oldest one with any. Names that nginx would refuse are \
+             skipped with a warning.",
             |settings, value| settings.aliases = value,
         )
         .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
@@ -77,13 +79,13 @@ fn aliases() -> Type<Aliases> {
         text.split(',').all(|name| name.trim().bytes().all(fits))
     };
     value::list().called("comma-separated list of host names").allowing(is_allowed).map(|names| {
-        let mut aliases = Aliases::default();
+        let mut read = Aliases::default();
         for name in names {
-            match alias(&name) {
-                Ok(pattern) => aliases.names.push(pattern),
-                Err(reason) => aliases.skipped.push(format!("{name:?}, which {reason}")),
+            match names::aliases(&name) {
+                Ok(patterns) => read.names.extend(patterns),
+                Err(reason) => read.skipped.push(format!("{name:?}, which {reason}")),
             }
         }
-        aliases
+        read
     })
 }
