@@ -91,10 +91,10 @@ impl Deadlines {
         self.wait_for(budget::poll_room_to_respond(cx, ticket))
     }
 
-    /// Records that a part of the response has arrived. It extends the time of a client that has not
-    /// sent all of its request, which is `client` long: in a call with messages both ways, the client
-    /// may only listen. nginx looks for more of the request at every event of the endpoint, and its
-    /// timer begins anew.
+    /// Records that a part of the response has arrived. If the client has not sent all of its
+    /// request, its time of `client` begins anew: in a call with messages both ways, it may only
+    /// listen. nginx looks for more of the request at every event of the endpoint, and restarts its
+    /// timer.
     pub(crate) fn endpoint_sent(&mut self, client: Option<Duration>) {
         self.read.end();
         self.body.restart(client);

@@ -85,14 +85,14 @@ enum FrameAction {
 }
 
 impl Frames {
-    /// A filter for a client, which begins with the preface. `uninspected` is set as soon as a field
-    /// block passes without inspection.
+    /// Returns a filter for a client, which begins with the preface. `uninspected` is set as soon
+    /// as a field block passes without inspection.
     pub(crate) fn of_client(repair: RepairBlock, uninspected: Arc<AtomicBool>) -> Self {
         let empty = LeakyBucket::new(EMPTY, EMPTY_LEAK);
         Self::new(PREFACE, Some(ClientRules { repair, uninspected, empty }))
     }
 
-    /// A filter for an endpoint.
+    /// Returns a filter for an endpoint.
     pub(crate) fn of_endpoint() -> Self {
         Self::new(0, None)
     }

@@ -37,8 +37,8 @@ impl Exchange {
     /// Returns the plain answer if the response of an endpoint is replaced. Keeps the endpoint's
     /// challenge, without which no client could authenticate.
     ///
-    /// Responses of gRPC endpoints are never replaced: `proxy_intercept_errors`, which ingress-nginx
-    /// sets, does not apply to nginx's `grpc_pass`.
+    /// Responses of gRPC endpoints are never replaced: `proxy_intercept_errors`, which
+    /// ingress-nginx sets, does not apply to nginx's `grpc_pass`.
     ///
     /// A redirect is replaced only if there is a page. If that fails, the client gets 502, because
     /// a redirect without its fields is no answer.

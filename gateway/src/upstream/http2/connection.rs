@@ -40,9 +40,9 @@ const SEND_BUFFER: usize = 64 * 1024;
 /// `h2` answers frames for other streams with a reset, whose number is bounded too.
 const RESETS: usize = 1024;
 const OWN_RESETS: usize = 16 * 1024;
-/// Cancelled calls at a time, and then one per [`CANCELLED_LEAK`], beyond which a connection accepts
-/// no requests until some have leaked. Endpoints count resets and end a connection with too many,
-/// with the calls of all clients; gRPC for Java allows 200 in 30 s.
+/// Cancelled calls at a time, and then one per [`CANCELLED_LEAK`], beyond which a connection
+/// accepts no requests until some have leaked. Endpoints count resets and end a connection with too
+/// many, with the calls of all clients; gRPC for Java allows 200 in 30 s.
 const CANCELLED: u32 = 10;
 const CANCELLED_LEAK: Duration = Duration::from_millis(200);
 /// Number of streams that no endpoint allows. It marks a connection whose SETTINGS have not
