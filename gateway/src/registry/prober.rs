@@ -14,7 +14,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
+use pingora_core::protocols::l4::socket::SocketAddr as PingoraAddr;
 use pingora_load_balancing::health_check::HealthCheck;
+use pingora_load_balancing::{Backend, Extensions};
 use sluice_config::EndpointSetKey;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -22,7 +24,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::endpoint::Endpoint;
 use super::endpoint_set::EndpointSet;
 use super::own::{OwnListeners, Owner};
-use super::ring::backend;
 
 /// Maximum number of concurrent checks; the others wait.
 const CONCURRENT: usize = 64;
@@ -265,6 +266,11 @@ impl Prober {
 fn leads_here(own: &OwnListeners, policy: &ProbePolicy, target: SocketAddr) -> bool {
     // If that is unknown, the check is not made.
     policy.port.is_some() && own.lookups().ask(target) != Owner::Other
+}
+
+/// Returns an endpoint in the form of Pingora's health checks.
+pub(super) fn backend(address: SocketAddr) -> Backend {
+    Backend { addr: PingoraAddr::Inet(address), weight: 1, ext: Extensions::new() }
 }
 
 impl Watch {

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::registry::ring::backend;
+use crate::registry::prober::backend;
 
 fn config(kind: CheckKind) -> Config {
     Config {
