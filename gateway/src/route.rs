@@ -237,6 +237,14 @@ impl Route {
         }
     }
 
+    /// Returns the rule's own default backend, which serves while the rule has no endpoint; `None`
+    /// if it has no endpoint itself.
+    pub(crate) fn fallback(&self) -> Option<&RouteBackend> {
+        let pages = self.compiled.as_ref()?.error_pages.as_ref()?;
+        let backend = &pages.backend.as_ref()?.requests;
+        backend.pool().is_some_and(|pool| !pool.is_empty()).then_some(backend)
+    }
+
     /// Returns the meters of responses for which no backend was chosen. As in ingress-nginx, they
     /// have the Service of the rule.
     pub fn meters(&self, meters: &Arc<RequestMeters>) -> &TargetMeters {

@@ -239,6 +239,17 @@ fn a_canary_with_a_missing_or_the_main_service_gets_no_traffic() {
 }
 
 #[test]
+fn a_main_ingress_without_its_service_has_canaries() {
+    let mut world = world();
+    world.put([
+        ingress("main", to("gone", &["/"])),
+        canary("next", &[("canary-weight", "5")], to("next", &["/"])),
+    ]);
+    assert!(canaries(&world)[0].is_some());
+    assert_eq!(codes(&world), [Code::ServiceNotFound]);
+}
+
+#[test]
 fn the_canary_has_the_protocol_and_balancing_of_the_main_ingress() {
     let mut world = world();
     let main = [("backend-protocol", "HTTPS"), ("affinity", "cookie")];

@@ -152,14 +152,16 @@ impl Exchange {
     fn forward(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let session = route.affinity().and_then(|affinity| affinity.session(input.head.headers));
         let digits = session.map(|session| session.backend);
-        let backend = self.backend(|backends| backends.draw(input.head.headers, digits));
+        let has_fallback = || route.fallback().is_some();
+        let backend = self.backend(|backends| backends.draw(input.head.headers, digits, has_fallback));
         self.forward_to(backend, session, route, input)
     }
 
     /// Prepares the request for the backend that it gets without a draw: one for an explanation
     /// would change the shares of requests.
     pub(super) fn forward_without_draw(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        let backend = self.backend(|backends| backends.without_draw(input.head.headers));
+        let has_fallback = || route.fallback().is_some();
+        let backend = self.backend(|backends| backends.without_draw(input.head.headers, has_fallback));
         self.forward_to(backend, None, route, input)
     }
 

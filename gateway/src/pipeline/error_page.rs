@@ -176,11 +176,7 @@ impl Exchange {
     /// rule's Service has none. As in ingress-nginx, only the backend is another one, and the rule
     /// changes the request as for its own.
     pub(super) fn fall_back(&mut self, input: &StageInput<'_>) -> bool {
-        let backend = self
-            .route
-            .as_ref()
-            .and_then(|route| route.part(|route| Some(&pages(route)?.backend.as_ref()?.requests)))
-            .filter(|backend| backend.pool().is_some_and(|pool| !pool.is_empty()));
+        let backend = self.route.as_ref().and_then(|route| route.part(Route::fallback));
         let Some(backend) = backend else { return false };
         let mut fields = Vec::with_capacity(7);
         self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, input.head, &mut fields);

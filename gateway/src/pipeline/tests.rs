@@ -2,6 +2,7 @@
 
 mod admission;
 mod authorisation;
+mod canaries;
 mod certificate_pages;
 mod client_certificates;
 mod credentials;

@@ -32,11 +32,17 @@ impl Backends {
     }
 
     /// Selects the backend of a request: that of its session, which `digits` identify, or one drawn
-    /// by weight. A canary may replace it. Returns `None` if there is no backend, or none with a
+    /// by weight. A canary may replace it. `has_fallback` returns whether another backend serves in
+    /// place of one without endpoints. Returns `None` if there is no backend, or none with a
     /// weight.
-    pub fn draw(&self, headers: &impl Fields, digits: Option<&[u8]>) -> Option<&RouteBackend> {
+    pub fn draw(
+        &self,
+        headers: &impl Fields,
+        digits: Option<&[u8]>,
+        has_fallback: impl FnOnce() -> bool,
+    ) -> Option<&RouteBackend> {
         let main = digits.and_then(|digits| self.of_session(digits)).or_else(|| self.draw_by_weight());
-        self.canary(headers, digits, main).or(main)
+        self.canary(headers, digits, main, has_fallback).or(main)
     }
 
     /// Draws a backend with a probability proportional to its weight.
@@ -60,15 +66,17 @@ impl Backends {
 
     /// Returns the canary that replaces `main` for a request: that of its session, which `digits`
     /// identify, or a selected one. Sticky sessions take precedence. A canary without endpoints
-    /// serves no request, and no canary does if the rule itself has no endpoints.
+    /// serves no request. As in ingress-nginx, no canary does if the rule itself has no endpoints,
+    /// unless its own default backend serves in their place.
     fn canary(
         &self,
         headers: &impl Fields,
         digits: Option<&[u8]>,
         main: Option<&RouteBackend>,
+        has_fallback: impl FnOnce() -> bool,
     ) -> Option<&RouteBackend> {
         let CanaryBackends { choice, backends } = self.canaries.as_deref()?;
-        if !main.is_some_and(has_endpoints) {
+        if !is_served(main?, has_fallback) {
             return None;
         }
         let of_session =
@@ -84,11 +92,15 @@ impl Backends {
 
     /// Returns the backend of a request without a draw, which would change the shares of others:
     /// the canary that its header or cookie selects, else the first backend.
-    pub(crate) fn without_draw(&self, headers: &impl Fields) -> Option<&RouteBackend> {
+    pub(crate) fn without_draw(
+        &self,
+        headers: &impl Fields,
+        has_fallback: impl FnOnce() -> bool,
+    ) -> Option<&RouteBackend> {
         let main = self.first();
         let selected = || {
             let CanaryBackends { choice, backends } = self.canaries.as_deref()?;
-            main.filter(|main| has_endpoints(main))?;
+            main.filter(|main| is_served(main, has_fallback))?;
             choice.selected(headers, |place| has_endpoints(&backends[place])).map(|place| &backends[place])
         };
         selected().or(main)
@@ -107,6 +119,12 @@ impl Backends {
 
 fn has_endpoints(backend: &RouteBackend) -> bool {
     matches!(&backend.to, Destination::Pool(pool) if !pool.is_empty())
+}
+
+/// Returns whether requests of the backend reach an endpoint: its own, or one of the backend that
+/// serves in its place.
+fn is_served(backend: &RouteBackend, has_fallback: impl FnOnce() -> bool) -> bool {
+    has_endpoints(backend) || !matches!(backend.to, Destination::Default) && has_fallback()
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::policy::countries;
 use crate::policy::sources::{SourceDecision, decide};
 use crate::policy::template::Template;
 use crate::policy::{Rewritten, hops, https_redirect};
-use crate::route::{Route, RouteBackend};
+use crate::route::Route;
 use crate::router::host_of;
 use crate::state::compiled_settings::Blocking;
 
@@ -275,7 +275,7 @@ fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
         words.push(said);
     }
     if outcome == CheckOutcome::Stops
-        && let Some(own) = own_default_backend(taken.route)
+        && let Some(own) = taken.route.fallback()
     {
         outcome = CheckOutcome::Passes;
         words.push(format!("{} serves it in its place", own.name));
@@ -292,13 +292,6 @@ fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
         words.push(format!("canary {} {chance}", canary.service));
     }
     (outcome, words.join("; "))
-}
-
-/// Returns the rule's own default backend, if it has an endpoint.
-fn own_default_backend(route: &Route) -> Option<&RouteBackend> {
-    let pages = route.compiled.as_deref()?.error_pages.as_ref()?;
-    let backend = pages.backend.as_ref().map(|backend| &backend.requests);
-    backend.filter(|target| target.pool().is_some_and(|pool| !pool.is_empty()))
 }
 
 fn limited(limits: &Limits, client: Option<IpAddr>) -> Check {

@@ -63,7 +63,8 @@ impl Builder<'_, '_> {
         }
         let Action::Forward(backends) = &rule.action else { return };
         let own = match backends.first().map(|backend| &backend.backend) {
-            Some(Backend::Pool { service, .. }) => service,
+            // Without the Service, the rule's own default backend may serve, and canaries with it.
+            Some(Backend::Pool { service, .. } | Backend::Invalid { service: Some(service), .. }) => service,
             // The rule itself reports its problem.
             _ => return,
         };

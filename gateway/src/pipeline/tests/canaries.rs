@@ -1,0 +1,71 @@
+//! Canaries: their place among the backends of a rule.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use sluice_config::{
+    Action, Backend, Balance, Canary, ErrorBackend, ErrorPages, ObjectRef, Policies, Rule,
+};
+
+use super::fixture::*;
+use crate::pipeline::Originator;
+
+/// The last parts of the endpoints' addresses.
+const CANARY: u8 = 20;
+const DEFAULT: u8 = 9;
+
+fn canary() -> Canary {
+    Canary {
+        object: ObjectRef::new("Ingress", "shop", "next"),
+        pool: pool_key("next"),
+        service: service("next"),
+        header: None,
+        cookie: None,
+        weight: 100,
+        total: 100,
+        sticky: true,
+    }
+}
+
+/// A plane with these endpoints of the canary.
+fn plane(policies: Policies, action: Action, main: &[u8], balance: Balance, next: &[u8]) -> Plane {
+    let mut plane = Plane::new();
+    plane.pool("web", balance, main);
+    plane.pool("next", balance, next);
+    plane.pool("errors", Balance::RoundRobin, &[DEFAULT]);
+    let rule = Rule { policies: Arc::new(policies), ..rule("/", action) };
+    assert_eq!(plane.host(exact("a.example"), false, vec![rule]), []);
+    plane
+}
+
+fn default_backend() -> ErrorPages {
+    let pool = pool_key("errors");
+    let backend = ErrorBackend { service: service("errors"), pages: pool.clone(), requests: pool };
+    ErrorPages { backend: Some(backend), ..ErrorPages::default() }
+}
+
+fn invalid() -> Action {
+    let service = Some(service("web"));
+    let backend = Backend::Invalid { status: 503, service, reason: "it does not exist".into() };
+    Action::Forward(vec![weighted(1, backend)])
+}
+
+#[test]
+fn a_canary_serves_while_the_default_backend_replaces_an_empty_main() {
+    let request = Request::get("a.example", "/");
+    for action in [forward("web"), invalid()] {
+        for (next, expected) in [(&[CANARY][..], CANARY), (&[], DEFAULT)] {
+            let policies =
+                Policies { canaries: vec![canary()], error_pages: default_backend(), ..Policies::default() };
+            let plane = plane(policies, action.clone(), &[], Balance::RoundRobin, next);
+            assert_eq!(last(&plane.forward(&request).pick().unwrap()), expected, "{action:?}");
+        }
+        let policies = Policies {
+            canaries: vec![canary()],
+            error_pages: ErrorPages { statuses: Some([404].into()), ..ErrorPages::default() },
+            ..Policies::default()
+        };
+        let plane = plane(policies, action, &[], Balance::RoundRobin, &[CANARY]);
+        assert_eq!(plane.answer(&request).status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+}
