@@ -5,6 +5,7 @@
 //! canaries are evaluated first, from the oldest canary to the newest, then all cookies. A single
 //! draw follows, in which each canary has its weight and the rule's own backend the remainder.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -28,8 +29,18 @@ pub struct Canaries {
 /// Compiled conditions of one canary.
 #[derive(Debug)]
 pub(crate) struct Canary {
-    header: Option<(HeaderName, Value)>,
+    header: Option<(FieldOfVariable, Value)>,
     cookie: Option<Arc<str>>,
+}
+
+/// The field that `canary-by-header` names. ingress-nginx reads it as nginx's `$http_<name>`, which
+/// does not distinguish hyphens from underscores.
+#[derive(Debug)]
+struct FieldOfVariable {
+    name: HeaderName,
+    /// The name with underscores, for clients whose fields may have them
+    /// (`enable-underscores-in-headers`); `None` if it is the same.
+    underscored: Option<HeaderName>,
 }
 
 #[derive(Debug)]
@@ -114,11 +125,7 @@ impl Canary {
     /// The name or the pattern of its header is invalid.
     pub(crate) fn compile(canary: &sluice_config::Canary) -> Result<Self, PolicyError> {
         let header = match &canary.header {
-            Some(header) => {
-                let name = HeaderName::from_bytes(header.name.as_bytes())
-                    .map_err(|_| PolicyError::HeaderName(header.name.to_string()))?;
-                Some((name, Value::compile(&header.value)?))
-            }
+            Some(header) => Some((FieldOfVariable::compile(&header.name)?, Value::compile(&header.value)?)),
             None => None,
         };
         Ok(Self { header, cookie: canary.cookie.clone() })
@@ -130,12 +137,26 @@ impl Canary {
     }
 
     fn by_header(&self, headers: &impl Fields) -> Option<bool> {
-        let (name, value) = self.header.as_ref()?;
-        value.decides(headers, name)
+        let (field, value) = self.header.as_ref()?;
+        value.decides(&field.value(headers)?)
     }
 
     fn by_cookie(&self, headers: &impl Fields) -> Option<bool> {
         always_or_never(cookie(headers, self.cookie.as_deref()?)?)
+    }
+}
+
+impl FieldOfVariable {
+    fn compile(name: &str) -> Result<Self, PolicyError> {
+        let read =
+            |name: String| HeaderName::try_from(name.as_str()).map_err(|_| PolicyError::HeaderName(name));
+        let underscored = read(name.replace('-', "_"))?;
+        let name = read(name.replace('_', "-"))?;
+        Ok(Self { underscored: Some(underscored).filter(|other| *other != name), name })
+    }
+
+    fn value<'h>(&'h self, headers: &'h impl Fields) -> Option<Cow<'h, [u8]>> {
+        headers.joined(&self.name).or_else(|| headers.joined(self.underscored.as_ref()?))
     }
 }
 
@@ -153,9 +174,8 @@ impl Value {
         })
     }
 
-    /// Returns the decision of the field; `None` if it is absent or has another value.
-    fn decides(&self, headers: &impl Fields, name: &HeaderName) -> Option<bool> {
-        let value = &*headers.joined(name)?;
+    /// Returns the decision of the field's value; `None` if it is another one.
+    fn decides(&self, value: &[u8]) -> Option<bool> {
         match self {
             Self::AlwaysOrNever => always_or_never(value),
             Self::Exact(text) => (value == text.as_bytes()).then_some(true),
@@ -241,6 +261,19 @@ mod tests {
         }
         let rest = canary(Some(CanaryValue::AlwaysOrNever), Some("side"), 100, 100);
         assert!(rest.takes(&headers(&[])) && !rest.takes(&headers(&[("x-canary", "never")])));
+    }
+
+    #[test]
+    fn a_canary_header_with_an_underscore_is_the_field_with_a_hyphen() {
+        for name in ["X_Version", "X-Version"] {
+            let header = CanaryHeader { name: name.into(), value: CanaryValue::AlwaysOrNever };
+            let config = sluice_config::Canary { header: Some(header), ..config(None, None, 0, 100) };
+            let canary = Canaries::compile(&[config]).unwrap();
+            for field in ["x-version", "x_version"] {
+                assert!(canary.takes(&headers(&[(field, "always")])), "{name}: {field}");
+            }
+            assert!(!canary.takes(&headers(&[("xversion", "always")])), "{name}");
+        }
     }
 
     #[test]
