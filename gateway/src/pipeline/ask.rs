@@ -94,9 +94,10 @@ impl Exchange {
         }
     }
 
-    /// Returns the Service of the chosen backend, or of the rule's first one.
+    /// Returns the Service of the rule, as in ingress-nginx: also while a canary or a default
+    /// backend serves the request.
     pub(super) fn service<'f>(&'f self, route: &'f Route) -> Option<&'f ServiceRef> {
-        self.backend.as_deref().or_else(|| route.first_backend())?.service.as_ref()
+        route.first_backend().or(self.backend.as_deref())?.service.as_ref()
     }
 
     /// Returns 508 if the request has passed too many gateways: gateways must not query each other

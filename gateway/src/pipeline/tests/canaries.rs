@@ -11,6 +11,7 @@ use super::fixture::*;
 use crate::pipeline::Originator;
 
 /// The last parts of the endpoints' addresses.
+const MAIN: u8 = 1;
 const CANARY: u8 = 20;
 const DEFAULT: u8 = 9;
 
@@ -67,5 +68,20 @@ fn a_canary_serves_while_the_default_backend_replaces_an_empty_main() {
         };
         let plane = plane(policies, action, &[], Balance::RoundRobin, &[CANARY]);
         assert_eq!(plane.answer(&request).status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+}
+
+#[test]
+fn the_service_of_a_canary_request_is_that_of_the_rule() {
+    for (main, next, expected) in
+        [(&[MAIN][..], &[CANARY][..], CANARY), (&[MAIN], &[], MAIN), (&[], &[], DEFAULT)]
+    {
+        let policies =
+            Policies { canaries: vec![canary()], error_pages: default_backend(), ..Policies::default() };
+        let plane = plane(policies, forward("web"), main, Balance::RoundRobin, next);
+        let mut exchange = plane.forward(&Request::get("a.example", "/"));
+        assert_eq!(last(&exchange.pick().unwrap()), expected);
+        let route = exchange.route.as_deref().unwrap();
+        assert_eq!(exchange.service(route), Some(&service("web")));
     }
 }
