@@ -174,14 +174,6 @@ impl Limits {
         let sharing = &self.usage.sharing;
         let share = sharing.share();
         let key = |kind: u8| self.key(kind, &client);
-        let permit = match self.connections {
-            0 => None,
-            most => {
-                let admitted =
-                    ConcurrentRequests::admit(&self.usage.requests, key(CONNECTIONS), share.of_number(most));
-                Some(admitted.ok_or(Excess::Connections)?)
-            }
-        };
         let now = self.usage.time(now);
         let rates = &self.usage.rates;
         let charge = match self.per_second {
@@ -195,7 +187,15 @@ impl Limits {
             charge.into_iter().for_each(|charge| rates.refund(charge));
             return Err(Excess::Rate);
         }
-        Ok(permit)
+        // As in nginx, the rates come first, and a request over its connections has used them.
+        match self.connections {
+            0 => Ok(None),
+            most => {
+                let (requests, most) = (&self.usage.requests, share.of_number(most));
+                let admitted = ConcurrentRequests::admit(requests, key(CONNECTIONS), most);
+                admitted.map(Some).ok_or(Excess::Connections)
+            }
+        }
     }
 
     /// Returns the fields for the response to a request that [`admit`](Self::admit) has counted or
@@ -315,6 +315,17 @@ mod tests {
                 "and not for its connections"
             );
         }
+    }
+
+    #[test]
+    fn a_request_over_its_connections_has_used_its_rate() {
+        let limits = compile(|limits| (limits.connections, limits.per_minute, limits.burst) = (1, 2, 1));
+        let now = Instant::now();
+        let first = limits.admit(client(1), now).unwrap();
+        let refusals: Vec<Excess> = (0..3).map(|_| limits.admit(client(1), now).unwrap_err()).collect();
+        assert_eq!(refusals, [Excess::Connections, Excess::Connections, Excess::Rate]);
+        drop(first);
+        assert_eq!(limits.admit(client(1), now).unwrap_err(), Excess::Rate);
     }
 
     #[test]
