@@ -11,9 +11,10 @@
 use std::net::IpAddr;
 
 use http::StatusCode;
-use http::header::{HeaderValue, WWW_AUTHENTICATE};
+use http::header::{HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
 use sluice_config::{Countries, Satisfy};
 
+use super::authorise::{AuthService, service};
 use super::exchange::{Exchange, Verdict};
 use super::question::{Job, Question, Reply};
 use super::satisfy_any::{ClientRefusal, SatisfyAny};
@@ -25,6 +26,7 @@ use crate::policy::basic_auth::PasswordDecision;
 use crate::policy::countries;
 use crate::policy::digest_auth::DigestAccess;
 use crate::policy::sources::{self, SourceDecision};
+use crate::policy::template::Template;
 use crate::route::Route;
 use crate::state::compiled_settings::CompiledSettings;
 
@@ -114,14 +116,16 @@ impl Exchange {
             let (head, nonces) = (input.head, &self.state().nonces);
             return match policy.access(head.method.as_str(), head.target, head.headers, nonces) {
                 DigestAccess::Granted => CheckDecision::Yes,
-                DigestAccess::Denied { stale } => self.challenged(policy.challenges(nonces, stale)),
+                DigestAccess::Denied { stale } => {
+                    self.challenged(policy.challenges(nonces, stale), route, input)
+                }
                 DigestAccess::Closed => CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             };
         }
         let Some(policy) = route.basic_auth() else { return CheckDecision::Nothing };
         match policy.access(input.head.headers, &self.state().verified) {
             PasswordDecision::Granted => CheckDecision::Yes,
-            PasswordDecision::Denied => self.challenged([policy.challenge().clone()]),
+            PasswordDecision::Denied => self.challenged([policy.challenge().clone()], route, input),
             PasswordDecision::Closed => CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             PasswordDecision::Unknown(verification) => {
                 let job = Job::new(move || Reply::Checked(verification.run()));
@@ -131,17 +135,52 @@ impl Exchange {
     }
 
     /// Returns the decision after a password check.
-    pub(super) fn credentials_checked(&self, good: bool, route: &Route) -> CheckDecision {
+    pub(super) fn credentials_checked(
+        &self,
+        good: bool,
+        route: &Route,
+        input: &StageInput<'_>,
+    ) -> CheckDecision {
         match good {
             true => CheckDecision::Yes,
-            false => self.challenged(route.basic_auth().map(|policy| policy.challenge().clone())),
+            false => {
+                self.challenged(route.basic_auth().map(|policy| policy.challenge().clone()), route, input)
+            }
         }
     }
 
-    /// Returns a 401 refusal with these challenges.
-    fn challenged(&self, challenges: impl IntoIterator<Item = HeaderValue>) -> CheckDecision {
+    /// Returns a 401 refusal with these challenges. As in nginx, the sign-in page of the rule's
+    /// authorisation service replaces every 401 of the rule.
+    fn challenged(
+        &self,
+        challenges: impl IntoIterator<Item = HeaderValue>,
+        route: &Route,
+        input: &StageInput<'_>,
+    ) -> CheckDecision {
+        if let AuthService::Usable(auth) = service(route, input.compiled_settings)
+            && let Some(sign_in) = &auth.sign_in
+        {
+            return self.redirect_to_sign_in(sign_in, &[], route, input);
+        }
         let mut answer = Answer::page(StatusCode::UNAUTHORIZED);
         answer.fields.extend(challenges.into_iter().map(|challenge| (WWW_AUTHENTICATE, challenge)));
+        CheckDecision::No(ClientRefusal { can_retry: true, answer: self.with_response_headers(answer) })
+    }
+
+    /// Returns a 401 refusal as a redirect to the sign-in page, with the service's cookies.
+    pub(super) fn redirect_to_sign_in(
+        &self,
+        sign_in: &Template,
+        cookies: &[HeaderValue],
+        route: &Route,
+        input: &StageInput<'_>,
+    ) -> CheckDecision {
+        let url = sign_in.fill(&self.template_context(Some(route), input));
+        let Ok(location) = HeaderValue::try_from(self.sign_in_location(url)) else {
+            return CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
+        };
+        let mut answer = Answer::redirect(StatusCode::FOUND, location);
+        answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
         CheckDecision::No(ClientRefusal { can_retry: true, answer: self.with_response_headers(answer) })
     }
 }

@@ -107,30 +107,19 @@ impl Exchange {
             return CheckDecision::Yes;
         }
         let can_retry = reply.status == StatusCode::UNAUTHORIZED;
-        let answer = match auth.sign_in.as_ref().filter(|_| can_retry) {
-            Some(sign_in) => {
-                let url = sign_in.fill(&self.template_context(Some(route), input));
-                let Ok(location) = HeaderValue::try_from(self.sign_in_location(url)) else {
-                    return CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
-                };
-                let mut answer = Answer::redirect(StatusCode::FOUND, location);
-                answer.fields.extend(reply.cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
-                answer
-            }
-            None => {
-                // nginx sets the variables before it looks at the status. The other fields of a
-                // refusal are not for the endpoint.
-                self.authorised = Some(reply.clone());
-                self.fill_directives(route, input);
-                self.authorised = None;
-                let mut answer = Answer::page(reply.status);
-                let challenges = reply.challenges.iter();
-                answer.fields.extend(challenges.map(|challenge| (WWW_AUTHENTICATE, challenge.clone())));
-                let cookies = reply.cookies(reply.status);
-                answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
-                answer
-            }
-        };
+        if let Some(sign_in) = auth.sign_in.as_ref().filter(|_| can_retry) {
+            return self.redirect_to_sign_in(sign_in, &reply.cookies, route, input);
+        }
+        // nginx sets the variables before it looks at the status. The other fields of a refusal are
+        // not for the endpoint.
+        self.authorised = Some(reply.clone());
+        self.fill_directives(route, input);
+        self.authorised = None;
+        let mut answer = Answer::page(reply.status);
+        let challenges = reply.challenges.iter();
+        answer.fields.extend(challenges.map(|challenge| (WWW_AUTHENTICATE, challenge.clone())));
+        let cookies = reply.cookies(reply.status);
+        answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
         CheckDecision::No(ClientRefusal { can_retry, answer: self.with_response_headers(answer) })
     }
 

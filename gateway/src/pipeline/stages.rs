@@ -239,7 +239,7 @@ impl Exchange {
     ) -> Step {
         match (stage, reply) {
             (PipelineStage::Credentials, Reply::Checked(good)) => {
-                self.apply_check(self.credentials_checked(good, route), route)
+                self.apply_check(self.credentials_checked(good, route, input), route)
             }
             (PipelineStage::Limits, Reply::Waited) => self.check_concurrency(route, input),
             (PipelineStage::Firewall, Reply::Inspected(result)) => self.inspected(result, route),

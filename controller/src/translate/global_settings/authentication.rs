@@ -30,7 +30,7 @@ pub(super) fn settings() -> Vec<Key> {
             "global-auth-signin",
             external_auth::sign_in_url(),
             "",
-            "URL to which a client is redirected (302) if the service answers 401.",
+            "URL to which a client is redirected (302) if the service, or the check of a password, answers 401.",
             |settings, value| settings.global_auth.sign_in = Some(value),
         ),
         Key::served(

@@ -152,6 +152,21 @@ fn a_refusal_by_all_checks_lists_every_challenge() {
 }
 
 #[test]
+fn sign_in_replaces_every_401_of_its_rule() {
+    let policies =
+        |sign_in| Policies { basic_auth: password(), authorisation: auth(sign_in), ..Policies::default() };
+    let plane_with = |sign_in| plane(policies(sign_in));
+    for credentials in [None, Some(WRONG)] {
+        let answer = sent(&plane_with(Some("https://login.example/")), credentials, None).unwrap();
+        let location = field(&answer, "location");
+        assert_eq!((answer.status, location), (StatusCode::FOUND, Some("https://login.example/")));
+        assert_eq!(field(&answer, "www-authenticate"), None);
+        assert_eq!(status(&plane_with(None), credentials, None), 401);
+    }
+    assert_eq!(status(&plane_with(Some("https://login.example/")), Some(ANN), Some(403)), 403);
+}
+
+#[test]
 fn only_the_service_sets_its_fields() {
     let plane = plane(Policies {
         sources: listed(HERE, None),

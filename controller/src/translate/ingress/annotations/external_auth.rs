@@ -43,7 +43,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "auth-signin",
             external_auth::sign_in_url(),
             "",
-            "URL to which a client is redirected (302) if auth-url answers 401.",
+            "URL to which a client is redirected (302) if auth-url or auth-type answers 401.",
             |settings, value| settings.external_auth().sign_in = Some(value),
         )
         .beside("auth-url")
