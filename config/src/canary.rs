@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::expression::ExtendedRegex;
 use crate::name::{ObjectRef, ServiceRef};
-use crate::pool::PoolKey;
+use crate::pool::{HashBy, PoolKey};
 
 /// A canary of a rule. The header decides first, then the cookie, then the weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct Canary {
     pub weight: u32,
     /// Sum of all weights, at least 1.
     pub total: u32,
+    /// Key for consistent hashing over the canary's endpoints, for requests without a session.
+    pub hash_by: Option<Arc<HashBy>>,
     /// Whether a session stays on the backend on which it began. If not, the canary has no
     /// sessions.
     pub sticky: bool,

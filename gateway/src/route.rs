@@ -24,7 +24,7 @@ pub use error_pages::{ErrorBackend, ErrorPages};
 use crate::policy::affinity::{self, Digits};
 use crate::policy::directives::AccessList;
 use crate::policy::{
-    Affinity, BasicAuth, CachePolicy, ClientCertificates, DigestAuth, PolicyError, RedirectTo,
+    Affinity, BasicAuth, CachePolicy, ClientCertificates, DigestAuth, HashBy, PolicyError, RedirectTo,
 };
 use crate::registry::{Pool, Sessions};
 use crate::router::RouterError;
@@ -109,6 +109,8 @@ pub struct RouteBackend {
     pub sticky: Option<Box<Sticky>>,
     /// TLS settings of the rule.
     pub tls: Option<Arc<EndpointTls>>,
+    /// Selection of an endpoint by a hash key; `None` for a substitute, which has other endpoints.
+    pub hash_by: Option<Arc<HashBy>>,
 }
 
 /// Data of a backend with sticky sessions.
@@ -282,6 +284,7 @@ impl RouteBackend {
             meters: None,
             sticky: Some(Box::new(Sticky { digits: [b'0'; 32], sessions: None })),
             tls,
+            hash_by: None,
         }
     }
 }

@@ -56,8 +56,10 @@ pub struct Setting<S> {
     pub flag: Option<FlagCondition>,
     /// Returns whether a value restricts access, if only some do.
     pub restricts: Option<fn(&str) -> bool>,
-    /// Whether it applies to canaries; the others apply to the main Ingress only.
+    /// Whether it applies to canaries.
     pub on_canary: bool,
+    /// Whether it applies to the main Ingress.
+    pub on_main: bool,
     /// It restricts access, so an unusable value closes what it would have protected.
     pub protects: bool,
     /// For a key, whether it applies to rules only, and not to requests that no rule matches.
@@ -225,6 +227,7 @@ impl<S> Setting<S> {
             flag: None,
             restricts: None,
             on_canary: false,
+            on_main: true,
             protects: false,
             is_of_rules_only: false,
             risk: Risk::Low,
@@ -328,8 +331,14 @@ impl<S> Setting<S> {
         self
     }
 
-    /// Applies to canaries.
+    /// Applies to canaries only.
     pub fn on_canary(mut self) -> Self {
+        self.on_main = false;
+        self.on_canary_too()
+    }
+
+    /// Applies to canaries, too.
+    pub fn on_canary_too(mut self) -> Self {
         self.on_canary = true;
         self
     }

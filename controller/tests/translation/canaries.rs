@@ -239,6 +239,51 @@ fn a_canary_with_a_missing_or_the_main_service_gets_no_traffic() {
 }
 
 #[test]
+fn a_canary_has_its_own_load_balancing_and_hash_key() {
+    let key = ("upstream-hash-by", "$http_x_key");
+    let weight = ("canary-weight", "5");
+    for (main, next, pool, has_key) in [
+        (&[key][..], &[weight][..], "http", false),
+        (&[], &[weight, key], "http,ring", true),
+        (&[], &[weight, key, ("upstream-hash-by-subset", "true")], "http", true),
+        (&[("load-balance", "ewma")], &[weight], "http", false),
+        (&[], &[weight, ("load-balance", "ewma")], "http,ewma", false),
+        (&[("sluice.dev/slow-start", "10s")], &[weight], "http, slow start 10s", false),
+        (&[("affinity", "cookie")], &[weight, key], "http,ring", false),
+        (
+            &[("affinity", "cookie")],
+            &[weight, ("affinity-canary-behavior", "legacy"), ("load-balance", "ewma")],
+            "http,ewma",
+            false,
+        ),
+    ] {
+        let mut world = world();
+        world.put([with("main", main, paths(HOST, &["/"])), canary("next", next, to("next", &["/"]))]);
+        let found = canaries(&world)[0].unwrap();
+        assert_eq!(found.pool.to_string(), format!("default/next:http ({pool})"), "{main:?} {next:?}");
+        assert_eq!(found.hash_by.is_some(), has_key, "{main:?} {next:?}");
+        assert_eq!(codes(&world), [], "{main:?} {next:?}");
+    }
+}
+
+#[test]
+fn a_canary_has_its_own_service_upstream() {
+    let by_address = ("service-upstream", "true");
+    let weight = ("canary-weight", "5");
+    for (main, next, goes_by_address) in
+        [(&[by_address][..], &[weight][..], false), (&[], &[weight, by_address], true)]
+    {
+        let mut world = world();
+        let mut addressed = service("next", json!([{"name": "http", "port": 80, "targetPort": 8080}]));
+        addressed["spec"]["clusterIP"] = json!("10.96.0.7");
+        world.put([addressed]);
+        world.put([with("main", main, paths(HOST, &["/"])), canary("next", next, to("next", &["/"]))]);
+        let endpoints = &canaries(&world)[0].unwrap().pool.endpoints;
+        assert_eq!(*endpoints.service == *"10.96.0.7", goes_by_address, "{endpoints:?}");
+    }
+}
+
+#[test]
 fn a_main_ingress_without_its_service_has_canaries() {
     let mut world = world();
     world.put([
@@ -250,7 +295,7 @@ fn a_main_ingress_without_its_service_has_canaries() {
 }
 
 #[test]
-fn the_canary_has_the_protocol_and_balancing_of_the_main_ingress() {
+fn the_canary_has_the_protocol_and_sessions_of_the_main_ingress() {
     let mut world = world();
     let main = [("backend-protocol", "HTTPS"), ("affinity", "cookie")];
     world.put([

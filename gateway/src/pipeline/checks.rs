@@ -16,7 +16,7 @@ use crate::policy::outgoing::Outgoing;
 use crate::policy::redirect::LocationInput;
 use crate::policy::template::Template;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
-use crate::route::{Backends, CompiledPolicies, Destination, Route, RouteAction, RouteBackend};
+use crate::route::{Backends, Destination, Route, RouteAction, RouteBackend};
 use crate::router::host_of;
 use crate::state::compiled_settings::{Blocking, CompiledSettings, LimitKey};
 use crate::state::distrusted_proxies::DistrustedProxy;
@@ -201,9 +201,7 @@ impl Exchange {
                 }
                 self.session = session.map(BoundSession::new);
                 self.note_endpoint_name(route, input);
-                if let Some(compiled) = &route.compiled {
-                    self.note_for_pick(compiled, route, input);
-                }
+                self.note_for_pick(route, input);
                 Step::Continue(())
             }
             Destination::Invalid(_) if self.fall_back(input) => {
@@ -245,14 +243,14 @@ impl Exchange {
     }
 
     /// Stores what the choice of an endpoint needs from the head.
-    fn note_for_pick(&mut self, compiled: &CompiledPolicies, route: &Route, input: &StageInput<'_>) {
-        if let Some(hash_by) = &compiled.hash_by
+    fn note_for_pick(&mut self, route: &Route, input: &StageInput<'_>) {
+        if let Some(hash_by) = self.backend.as_ref().and_then(|backend| backend.hash_by.as_ref())
             && let Some(bytes) = hash_by.key(&self.template_context(Some(route), input))
         {
             let key = UpstreamHashKey { bytes, subset: hash_by.subset };
             self.extras.get_or_insert_default().hash_key = Some(key);
         }
-        let conditional = compiled.affinity.as_ref().is_some_and(Affinity::asks_for_client);
+        let conditional = route.affinity().is_some_and(Affinity::asks_for_client);
         if conditional && same_site::misreads_none(input.head.headers) {
             self.extras.get_or_insert_default().misreads_none = true;
         }

@@ -270,7 +270,6 @@ impl Exchange {
         let sticky = self.backend.as_ref().and_then(|backend| backend.sticky.as_deref());
         let (Some(affinity), Some(sticky)) = (affinity, sticky) else {
             let key = self.extras.as_ref().and_then(|extras| extras.hash_key.as_ref());
-            let key = key.filter(|_| bound.is_some());
             let key = key.map(|key| PickKey { bytes: &key.bytes, subset: key.subset });
             return pick(pool, key, &self.call.failed, now);
         };

@@ -223,6 +223,7 @@ mod tests {
             cookie: cookie.map(Into::into),
             weight,
             total,
+            hash_by: None,
             sticky: true,
         }
     }

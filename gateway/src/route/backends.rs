@@ -144,6 +144,7 @@ mod tests {
             meters: None,
             sticky: Some(Sticky::new(None, &index.to_string())),
             tls: None,
+            hash_by: None,
         };
         let backends = weights.iter().enumerate().map(|(index, weight)| (*weight, backend(index)));
         Backends::new(backends.collect(), None)

@@ -12,7 +12,7 @@ use crate::policy::replacements::Replacements;
 use crate::policy::tracing::SpanName;
 use crate::policy::{
     Affinity, BackendHeaders, BasicAuth, CachePolicy, ClientCertificates, Cors, DigestAuth, ExternalAuth,
-    FastCgi, HashBy, Limits, Mirror, PolicyError, Rewrite, Sources, call_destination,
+    FastCgi, Limits, Mirror, PolicyError, Rewrite, Sources, call_destination,
 };
 
 /// The policies of a rule. A plain rule has no such value, and its requests check a single `None`.
@@ -24,8 +24,6 @@ use crate::policy::{
 pub struct CompiledPolicies {
     /// Sticky sessions.
     pub affinity: Option<Affinity>,
-    /// Selection of an endpoint by a hash key.
-    pub hash_by: Option<HashBy>,
     /// Basic authentication.
     pub basic_auth: Option<BasicAuth>,
     /// Digest authentication.
@@ -77,8 +75,8 @@ impl CompiledPolicies {
     ) -> Result<Option<Box<Self>>, PolicyError> {
         let Policies {
             affinity,
-            hash_by,
             // Compiled with the backends.
+            hash_by: _,
             canaries: _,
             canaries_without_service: _,
             rewrite,
@@ -116,7 +114,6 @@ impl CompiledPolicies {
         } = &*rule.policies;
         let compiled = Self {
             affinity: affinity.as_ref().map(Affinity::compile).transpose()?,
-            hash_by: hash_by.as_deref().map(HashBy::compile).transpose()?,
             basic_auth: basic_auth
                 .as_ref()
                 .map(|policy| BasicAuth::compile(policy, compiler.resources))
@@ -173,7 +170,6 @@ impl CompiledPolicies {
     fn is_empty(&self) -> bool {
         let Self {
             affinity,
-            hash_by,
             basic_auth,
             digest_auth,
             rewrite,
@@ -194,7 +190,6 @@ impl CompiledPolicies {
             client_certificates,
         } = self;
         affinity.is_none()
-            && hash_by.is_none()
             && basic_auth.is_none()
             && digest_auth.is_none()
             && rewrite.is_none()

@@ -15,7 +15,7 @@ use super::{
     RouteBackend, RouteError, Sticky, labels,
 };
 use crate::policy::canary::Canaries;
-use crate::policy::{ClientCertificates, PolicyError, RedirectTo};
+use crate::policy::{ClientCertificates, HashBy, PolicyError, RedirectTo};
 use crate::router::CompiledHost;
 use crate::telemetry::{TargetLabels, TargetMeters};
 
@@ -142,6 +142,7 @@ impl Compiler<'_> {
             service: service.cloned(),
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
             tls: self.tls(rule, service).map_err(failed)?,
+            hash_by: hash_by(rule.policies.hash_by.as_deref()).map_err(failed)?,
         })
     }
 
@@ -187,12 +188,18 @@ impl Compiler<'_> {
             service: Some(canary.service.clone()),
             meters: self.meters.map(|meters| meters.target(labels())),
             tls: self.tls(rule, Some(&canary.service)).map_err(failed)?,
+            hash_by: hash_by(canary.hash_by.as_deref()).map_err(failed)?,
         })
     }
 
     fn known_meters(&self, rule: &Rule, host: &Arc<str>) -> Option<Arc<TargetMeters>> {
         self.meters?.known_target(labels(&rule.origin, host, None))
     }
+}
+
+/// Compiles the hash key of a backend.
+fn hash_by(policy: Option<&sluice_config::HashBy>) -> Result<Option<Arc<HashBy>>, PolicyError> {
+    policy.map(|policy| HashBy::compile(policy).map(Arc::new)).transpose()
 }
 
 /// Validates a status for a response without a backend.

@@ -1,10 +1,12 @@
 //! Canaries: their place among the backends of a rule.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::StatusCode;
 use sluice_config::{
-    Action, Backend, Balance, Canary, ErrorBackend, ErrorPages, ObjectRef, Policies, Rule,
+    Action, Backend, Balance, Canary, ErrorBackend, ErrorPages, HashBy, ObjectRef, Policies, Rule, Template,
+    TemplatePiece, Variable,
 };
 
 use super::fixture::*;
@@ -24,6 +26,7 @@ fn canary() -> Canary {
         cookie: None,
         weight: 100,
         total: 100,
+        hash_by: None,
         sticky: true,
     }
 }
@@ -83,5 +86,21 @@ fn the_service_of_a_canary_request_is_that_of_the_rule() {
         assert_eq!(last(&exchange.pick().unwrap()), expected);
         let route = exchange.route.as_deref().unwrap();
         assert_eq!(exchange.service(route), Some(&service("web")));
+    }
+}
+
+#[test]
+fn a_canary_has_its_own_hash_key() {
+    let key = || {
+        let pieces = vec![TemplatePiece::Variable(Variable::Field("x-key".into()))];
+        Some(Arc::new(HashBy { key: Template { pieces }, subset: None }))
+    };
+    for (of_main, of_canary, endpoints) in [(None, key(), 1), (key(), None, 3)] {
+        let canaries = vec![Canary { hash_by: of_canary, ..canary() }];
+        let policies = Policies { canaries, hash_by: of_main, ..Policies::default() };
+        let plane = plane(policies, forward("web"), &[MAIN], Balance::Ring, &[20, 21, 22]);
+        let request = Request::get("a.example", "/").with("x-key", "u1");
+        let reached: BTreeSet<u8> = (0..12).map(|_| last(&plane.forward(&request).pick().unwrap())).collect();
+        assert_eq!(reached.len(), endpoints, "{reached:?}");
     }
 }

@@ -63,6 +63,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "no request goes anywhere else")
         .location(Risk::Low)
+        .on_canary_too()
         .falls_back_to("load-balance"),
         Annotation::served(
             "upstream-hash-by",
@@ -74,7 +75,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.hashing.key = Some(value),
         )
         .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "no request goes to another Service")
-        .location(Risk::High),
+        .location(Risk::High)
+        .on_canary_too(),
         Annotation::served(
             "upstream-hash-by-subset",
             value::bool(),
@@ -83,7 +85,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.hashing.subset = value,
         )
         .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "no request goes to another Service")
-        .location(Risk::Low),
+        .location(Risk::Low)
+        .on_canary_too(),
         Annotation::served(
             "upstream-hash-by-subset-size",
             value::positive(),
@@ -94,7 +97,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             },
         )
         .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "no request goes to another Service")
-        .location(Risk::Low),
+        .location(Risk::Low)
+        .on_canary_too(),
         Annotation::served(
             "service-upstream",
             value::bool(),
@@ -105,6 +109,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.routes.service_upstream = Some(value),
         )
         .ingress(Risk::Low)
+        .on_canary_too()
         .falls_back_to("service-upstream"),
         Annotation::served(
             "sluice.dev/slow-start",

@@ -29,7 +29,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "an Ingress that may be meant as a canary is never served as an ordinary one",
         )
         .ingress(Risk::Low)
-        .on_canary(),
+        .on_canary_too(),
         Annotation::served(
             "canary-by-cookie",
             value::token("a name: letters, digits, - and _"),

@@ -64,7 +64,7 @@ pub fn parse(
             Some(entry) => reader.known(name, text, entry),
             None => reader.unknown(name),
         }
-        if name != "canary" && TABLE.get(name).is_some_and(|entry| entry.on_canary) {
+        if TABLE.get(name).is_some_and(|entry| !entry.on_main) {
             let message = "has no effect without canary: \"true\"".to_owned();
             reader.warn(
                 Code::AnnotationWithoutEffect,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Action, Backend, Canary, Code, HostPattern, PathMatch, Rule};
+use sluice_config::{Action, Backend, Balance, Canary, Code, HostPattern, PathMatch, Rule};
 
 use super::{Builder, forward, object_ref, paths};
 use crate::problem::{error, warning};
 use crate::store::{BackendRef, PathType};
-use crate::translate::backend::{BackendReference, Uses};
+use crate::translate::backend::{BackendReference, BackendUsage, Uses};
 use crate::translate::routes::{ObjectRoutes, path_field};
 
 /// A path of a canary, or its default backend.
@@ -70,14 +70,19 @@ impl Builder<'_, '_> {
         };
         let settings = canary.settings.canary.as_ref();
         let legacy = settings.is_some_and(|settings| settings.legacy);
+        // As in ingress-nginx, a session comes before a hash key.
+        let is_sticky = main.policies.affinity.is_some() && !legacy;
+        let (balance, hash_by) = match is_sticky {
+            true => (Balance::Ring, None),
+            false => (canary.settings.usage.balance, canary.policies.hash_by.clone()),
+        };
         let reference = BackendReference {
             object: &object,
             field: &|| format!("{}.backend", part.field).replace("defaultBackend.backend", "defaultBackend"),
             backend: part.backend,
             protocol: main.settings.protocol,
-            // Sessions do not count for a legacy canary.
-            usage: if legacy { main.settings.usage.clone() } else { main.usage() },
-            by_address: self.goes_by_address(main),
+            usage: BackendUsage { balance, ..main.settings.usage.clone() },
+            by_address: self.goes_by_address(canary),
             otherwise: "its requests go to the main Ingress",
         };
         let Some(settings) = settings else {
@@ -111,6 +116,7 @@ impl Builder<'_, '_> {
             cookie: settings.cookie.clone(),
             weight: settings.weight,
             total: settings.total(),
+            hash_by,
             sticky: !settings.legacy,
         };
         let others = &rule.policies.canaries;
