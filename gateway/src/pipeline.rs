@@ -19,6 +19,7 @@
 
 mod admission;
 mod ask;
+mod auth_service;
 mod authorise;
 mod bodies;
 mod cache;
@@ -55,8 +56,8 @@ mod trace_state;
 mod upstream;
 
 pub use crate::policy::call_destination::CallTarget;
-pub(crate) use admission::{global_sources, is_exempt};
-pub(crate) use authorise::{AuthService, service};
+pub(crate) use admission::global_sources;
+pub(crate) use auth_service::{AuthService, is_exempt, service};
 pub(crate) use bodies::{RequestBody, body_limit};
 pub(crate) use cache::{CachedRequest, RequestShape, sets_credentials};
 pub use call::Call;

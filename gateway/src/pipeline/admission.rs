@@ -14,7 +14,7 @@ use http::StatusCode;
 use http::header::{HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
 use sluice_config::{Countries, Satisfy};
 
-use super::authorise::{AuthService, service};
+use super::auth_service::{AuthService, is_exempt, service};
 use super::exchange::{Exchange, Verdict};
 use super::question::{Job, Question, Reply};
 use super::satisfy_any::{ClientRefusal, SatisfyAny};
@@ -191,11 +191,4 @@ pub(crate) fn global_sources<'s>(
     compiled_settings: &'s CompiledSettings,
 ) -> Option<&'s Sources> {
     compiled_settings.sources.as_ref().filter(|_| !route.is_for_unmatched)
-}
-
-/// Returns whether `no-auth-locations` exempts a rule from authentication: from passwords, and from
-/// the rule's and the global authorisation service.
-pub(crate) fn is_exempt(route: &Route, compiled_settings: &CompiledSettings) -> bool {
-    let path = &*route.origin.path;
-    compiled_settings.settings.no_auth_locations.iter().any(|prefix| path.starts_with(&**prefix))
 }

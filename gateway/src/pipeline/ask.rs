@@ -7,7 +7,7 @@ use http::header::{
 use http::{StatusCode, Version};
 use sluice_config::{Satisfy, ServiceRef};
 
-use super::admission::is_exempt;
+use super::auth_service::is_exempt;
 use super::exchange::Exchange;
 use super::stages::StageInput;
 use crate::message::edit::{Edit, RequestTarget};

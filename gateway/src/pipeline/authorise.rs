@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
-use sluice_config::Authorisation;
 
-use super::admission::{CheckDecision, is_exempt};
+use super::admission::CheckDecision;
 use super::ask::target;
+use super::auth_service::{AuthService, service};
 use super::exchange::{Exchange, Verdict};
 use super::question::{Question, Reply};
 use super::satisfy_any::ClientRefusal;
@@ -22,7 +22,6 @@ use crate::policy::call_destination::ResolvedDestination;
 use crate::policy::external_auth::{CacheKey, keep, kept};
 use crate::policy::{ExternalAuth, forwarded};
 use crate::route::Route;
-use crate::state::compiled_settings::{CompiledSettings, GlobalAuth};
 use crate::upstream::attempt::KeepAlive;
 
 static X_AUTH_REQUEST_REDIRECT: HeaderName = HeaderName::from_static("x-auth-request-redirect");
@@ -204,32 +203,5 @@ impl Exchange {
     /// Returns the service's cookies for the client.
     pub(super) fn authorised_cookies(&self, status: StatusCode) -> &[HeaderValue] {
         self.authorised.as_ref().map_or(&[], |reply| reply.cookies(status))
-    }
-}
-
-/// The authorisation service of a rule.
-pub(crate) enum AuthService<'r> {
-    /// The rule has none.
-    None,
-    /// The rule has one that is not usable.
-    Closed,
-    /// Queries this service.
-    Usable(&'r Arc<ExternalAuth>),
-}
-
-/// Returns the authorisation service for the requests of a rule.
-pub(crate) fn service<'r>(route: &'r Route, compiled_settings: &'r CompiledSettings) -> AuthService<'r> {
-    if is_exempt(route, compiled_settings) {
-        return AuthService::None;
-    }
-    let compiled = route.compiled.as_deref();
-    if let Some(own) = compiled.and_then(|compiled| compiled.external_auth.as_ref()) {
-        return AuthService::Usable(own);
-    }
-    match &compiled_settings.auth {
-        GlobalAuth::None => AuthService::None,
-        _ if route.policies.authorisation == Authorisation::Off => AuthService::None,
-        GlobalAuth::Closed => AuthService::Closed,
-        GlobalAuth::Usable(auth) => AuthService::Usable(auth),
     }
 }

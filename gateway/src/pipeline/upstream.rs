@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use http::{StatusCode, Version};
 use sluice_config::{GlobalSettings, UpstreamProtocol};
 
-use super::admission::is_exempt;
+use super::auth_service::is_exempt;
 use super::call::{Call, Rules, pick};
 use super::exchange::Exchange;
 use super::header_sets::backend_headers;
