@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::exchange::Exchange;
 use super::originator::Originator;
+use super::request::is_lossy;
 use super::stages::{PipelineStage, StageInput};
 use crate::connection::info::ConnectionInfo;
 use crate::expression::within_steps;
@@ -53,7 +54,7 @@ impl Exchange {
         exchange.authority = super::request::authority(&head);
         exchange.request_id = forwarded::request_id(head.headers, &settings);
         let Ok(path) = normalise(head.path()) else { return Ok(None) };
-        exchange.keep_exact_path(&head, &path);
+        exchange.keep_exact_path(&head, is_lossy(&path));
         let view = RequestView {
             path: &path,
             method: head.method.as_str(),

@@ -145,7 +145,7 @@ impl Exchange {
             self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);
             return self.refused(StatusCode::BAD_REQUEST);
         };
-        self.keep_exact_path(head, &path);
+        self.keep_exact_path(head, is_lossy(&path));
         if early_data::is_too_early(head, &self.connection) {
             self.log(head, Some(&path));
             return self.refused(StatusCode::TOO_EARLY);
@@ -350,13 +350,19 @@ impl Exchange {
     }
 
     /// Keeps the bytes of a normalised path that is not UTF-8, for variables.
-    pub(super) fn keep_exact_path(&mut self, head: &RequestHead<'_>, path: &Cow<'_, str>) {
-        let is_lossy = matches!(path, Cow::Owned(text) if text.contains(char::REPLACEMENT_CHARACTER));
+    pub(super) fn keep_exact_path(&mut self, head: &RequestHead<'_>, is_lossy: bool) {
         if is_lossy || self.extras.is_some() {
             let exact = normal_bytes(head.path()).ok().filter(|_| is_lossy);
             self.extras.get_or_insert_default().exact_path = exact.map(|bytes| bytes.into());
         }
     }
+}
+
+/// Returns whether a normalised path may have replaced bytes that are not UTF-8. A path that was not
+/// changed has none.
+#[expect(clippy::ptr_arg, reason = "whether it was changed is the question")]
+pub(super) fn is_lossy(path: &Cow<'_, str>) -> bool {
+    matches!(path, Cow::Owned(text) if text.contains(char::REPLACEMENT_CHARACTER))
 }
 
 /// The authority as a field value.

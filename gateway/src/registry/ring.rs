@@ -36,7 +36,7 @@ impl Ring {
         choose: impl Fn(SocketAddr) -> Option<&'e Arc<Endpoint>>,
     ) -> Option<&'e Arc<Endpoint>> {
         let mut last = None;
-        for index in self.points.from_key(key).take(STEPS) {
+        for index in self.points.starting_at(key).take(STEPS) {
             // Adjacent points often belong to the same endpoint.
             if last.replace(index) == Some(index) {
                 continue;

@@ -45,7 +45,7 @@ impl Points {
     }
 
     /// Returns the indices of the endpoints from the key's position on, once around the ring.
-    pub(super) fn from_key(&self, key: &[u8]) -> impl Iterator<Item = usize> {
+    pub(super) fn starting_at(&self, key: &[u8]) -> impl Iterator<Item = usize> {
         let hash = crc32fast::hash(key);
         let (before, after) = self.0.split_at(self.0.partition_point(|point| point.hash < hash));
         after.iter().chain(before).map(|point| point.endpoint as usize)
@@ -61,7 +61,7 @@ mod tests {
         let owners = |addresses: &[&str], keys: &[&str]| -> Vec<usize> {
             let addresses: Vec<SocketAddr> = addresses.iter().map(|one| one.parse().unwrap()).collect();
             let points = Points::new(&addresses);
-            keys.iter().map(|key| points.from_key(key.as_bytes()).next().unwrap()).collect()
+            keys.iter().map(|key| points.starting_at(key.as_bytes()).next().unwrap()).collect()
         };
         let keys = [
             "1795810000.600.31.923",
@@ -91,6 +91,6 @@ mod tests {
 
     #[test]
     fn without_endpoints_a_key_selects_none() {
-        assert_eq!(Points::new(&[]).from_key(b"key").next(), None);
+        assert_eq!(Points::new(&[]).starting_at(b"key").next(), None);
     }
 }

@@ -299,7 +299,7 @@ fn a_series_that_is_recorded_often_keeps_its_row() {
             assert!(!has_row(often) && has_row(seldom), "there were more requests than uses");
             let count = |series: &Series| {
                 let kept: Vec<_> = meters.own.all().map(WorkerRows::keep).collect();
-                let metric = own::sum(&series, &kept).collect(family::Family::Requests, families).unwrap();
+                let metric = own::sum(series, &kept).collect(family::Family::Requests, families).unwrap();
                 metric.get_counter().get_value()
             };
             assert_eq!((count(often), count(seldom)), (3.0, f64::from(1 + wanted)));
