@@ -103,7 +103,7 @@ fn gates_for_annotations_apply_live() {
 }
 
 #[test]
-fn a_rule_for_an_engine_that_the_configmap_switches_on_closes_while_snippets_are_off() {
+fn rules_for_the_engine_of_the_configmap_close_while_snippets_are_off() {
     let configmap = Some(NamespacedName::new("default", "controller"));
     let waf_agent = Some("127.0.0.1:9913".parse().unwrap());
     let mut world = World::ready(Options { configmap, waf_agent, ..Options::default() });

@@ -52,8 +52,8 @@ impl Exchange {
     }
 
     /// Returns the answer to a client without an acceptable certificate, and offers the error page
-    /// if it is one of the host. A connection of HTTP/1 ends, as in nginx: its next request would be
-    /// refused too, and the next handshake may present another certificate.
+    /// if it is one of the host. A connection of HTTP/1 ends, as in nginx: its next request would
+    /// be refused too, and the next handshake may present another certificate.
     fn without_certificate(&mut self, policy: &ClientCertificates, refusal: Answer) -> Answer {
         let refusal = Answer { close: true, ..refusal };
         match &policy.error_page {

@@ -358,8 +358,8 @@ impl Exchange {
     }
 }
 
-/// Returns whether a normalised path may have replaced bytes that are not UTF-8. A path that was not
-/// changed has none.
+/// Returns whether a normalised path may have replaced bytes that are not UTF-8. A path that was
+/// not changed has none.
 #[expect(clippy::ptr_arg, reason = "whether it was changed is the question")]
 pub(super) fn is_lossy(path: &Cow<'_, str>) -> bool {
     matches!(path, Cow::Owned(text) if text.contains(char::REPLACEMENT_CHARACTER))

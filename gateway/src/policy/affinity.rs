@@ -1,6 +1,6 @@
 //! Sticky sessions by cookie: `affinity`, `affinity-mode` and `session-cookie-*`. The cookies are
-//! identical to those of ingress-nginx byte for byte and select the same endpoints, so that sessions
-//! survive the move to Sluice.
+//! identical to those of ingress-nginx byte for byte and select the same endpoints, so that
+//! sessions survive the move to Sluice.
 //!
 //! The value of the cookie is `<key>|<hex>`. The second half identifies the backend: hex =
 //! md5(md5(name) + name) in hexadecimal digits, where name = `<namespace>-<service>-<port>`. The

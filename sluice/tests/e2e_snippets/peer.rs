@@ -157,8 +157,8 @@ const CASES: &[Case] = &[
             ("GET", "/206", &[("Cookie", "c=-")]),
         ],
     },
-    // A group with a name is a variable until it is set or matched again; those with a number are of the last
-    // expression that was searched, also by rewrite.
+    // A group with a name is a variable until it is set or matched again; those with a number are
+    // of the last expression that was searched, also by rewrite.
     Case {
         server: "location ~ ^/block/(?<part>.*)$ { if ($arg_x ~ ^(y)) { set $y 1; } return 200 \"$part $1\"; }",
         location: "set $t ''; if ($uri ~ \"^/(?<t>[^/]+)/x\") { set $k a; }\nif ($request_method ~ GET) { set $m 1; }\n\

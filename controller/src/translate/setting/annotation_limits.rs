@@ -21,8 +21,8 @@ pub struct AnnotationLimits {
     pub strict_paths: bool,
     /// `global-allowed-response-headers`: fields that `custom-headers` may set.
     pub response_headers: Vec<Arc<str>>,
-    /// `enable-modsecurity` and `modsecurity-snippet`: the firewall that applies to all rules, if it
-    /// enforces.
+    /// `enable-modsecurity` and `modsecurity-snippet`: the firewall that applies to all rules, if
+    /// it enforces.
     pub(crate) enforcing_firewall: Option<GlobalFirewall>,
 }
 

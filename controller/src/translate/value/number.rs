@@ -176,8 +176,8 @@ pub fn buffer() -> Type<usize> {
     })
 }
 
-/// Bytes: a number with an optional `k`, `m` or `g`. ingress-nginx also admits `b`, which nginx does
-/// not have: the template leaves such a value out, or nginx refuses the configuration.
+/// Bytes: a number with an optional `k`, `m` or `g`. ingress-nginx also admits `b`, which nginx
+/// does not have: the template leaves such a value out, or nginx refuses the configuration.
 pub fn size() -> Type<u64> {
     Type::of("bytes with an optional k, m or g, at most 8191g", size_of)
 }
