@@ -49,7 +49,7 @@ pub(crate) enum QueryError {
 /// # Errors
 /// The gateway is unreachable, or its response is invalid.
 pub(crate) fn query(address: SocketAddr, path: &str) -> Result<String, QueryError> {
-    let answer = get(address, path).map_err(|source| QueryError::Unreachable { address, source })?;
+    let answer = get(address, path).map_err(|source| unreachable(address, source))?;
     accepted(address, &answer).map(str::to_owned)
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn lines(
     address: SocketAddr,
     path: &str,
 ) -> Result<impl Iterator<Item = std::io::Result<String>>, QueryError> {
-    let unreachable = |source| QueryError::Unreachable { address, source };
+    let unreachable = |source| unreachable(address, source);
     let mut reader = BufReader::new(ask(address, path).map_err(unreachable)?);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -112,9 +112,20 @@ fn get(address: SocketAddr, page: &str) -> std::io::Result<String> {
 /// listens in the Pod.
 fn begun(answer: &str) -> std::io::Result<()> {
     match answer.is_empty() {
-        true => Err(std::io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),
+        true => Err(ErrorKind::UnexpectedEof.into()),
         false => Ok(()),
     }
+}
+
+/// Names the end of a connection, which shows in several ways.
+fn unreachable(address: SocketAddr, source: std::io::Error) -> QueryError {
+    let source = match source.kind() {
+        kind @ (ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+            std::io::Error::new(kind, "it closed the connection")
+        }
+        _ => source,
+    };
+    QueryError::Unreachable { address, source }
 }
 
 /// Sends a query. Reading its response fails if nothing arrives within [`TIMEOUT`].
@@ -158,6 +169,20 @@ mod tests {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let message = query(free, "routes").unwrap_err().to_string();
         assert!(message.contains(&free.to_string()) && message.contains("--admin-address"), "{message}");
+    }
+
+    #[test]
+    fn a_connection_that_was_reset_was_reported_as_a_broken_pipe() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let closing = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            // Closed with the request unread, so the close sends a reset.
+            while stream.peek(&mut [0]).unwrap() == 0 {}
+        });
+        let error = query(address, "routes").unwrap_err();
+        closing.join().unwrap();
+        assert!(error.to_string().contains("it closed the connection; is it running"), "{error}");
     }
 
     #[test]
