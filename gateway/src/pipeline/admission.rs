@@ -150,7 +150,7 @@ impl Exchange {
     }
 
     /// Returns a 401 refusal with these challenges. As in nginx, the sign-in page of the rule's
-    /// authorisation service replaces every 401 of the rule.
+    /// authorisation service replaces it.
     fn challenged(
         &self,
         challenges: impl IntoIterator<Item = HeaderValue>,

@@ -77,7 +77,9 @@ impl Exchange {
             return None;
         }
         let store = self.state().cache.store()?;
-        let scopes = self.scopes_of_directives();
+        let scope = self.scope_of_directives().to_le_bytes();
+        let left = self.client_fields_of_left_locations(head);
+        let left_parts = left.len().to_le_bytes();
         let key = {
             let backend = self.backend.as_deref();
             let identity = self.client_identity();
@@ -89,8 +91,9 @@ impl Exchange {
             let of_directives = self.directive_values_of_client().map(HeaderValue::as_bytes);
             let configured = self.configured_values_of_client();
             let configured = configured.map(|value| value.map_or(&[][..], HeaderValue::as_bytes));
-            let client: Vec<&[u8]> = [&scopes[..], fingerprint.unwrap_or_default().as_bytes()]
+            let client: Vec<&[u8]> = [&scope[..], fingerprint.unwrap_or_default().as_bytes(), &left_parts]
                 .into_iter()
+                .chain(left.iter().map(|part| &part[..]))
                 .chain(authorised)
                 .chain(of_directives)
                 .chain(configured)

@@ -240,6 +240,16 @@ impl Exchange {
         parts
     }
 
+    /// Returns [`changed_client_fields`](Self::changed_client_fields) if a program has left a
+    /// location: endpoints get its changes, so stored responses depend on them. Those of the
+    /// location in effect follow from its rule and scope.
+    pub(super) fn client_fields_of_left_locations(&self, head: &RequestHead<'_>) -> Vec<Vec<u8>> {
+        match self.left_locations() {
+            [] => Vec::new(),
+            _ => self.changed_client_fields(head),
+        }
+    }
+
     /// Whether a location that a program has left gives endpoints an `Authorization` that depends
     /// on the request.
     pub(super) fn left_location_sets_credentials(&self) -> bool {
@@ -254,12 +264,9 @@ impl Exchange {
         }
     }
 
-    /// The scope in effect, whose changes of the request may differ from those of others, behind
-    /// those of locations that programs have left; each as bytes.
-    pub(super) fn scopes_of_directives(&self) -> Vec<u8> {
-        let own = self.assigned().map_or(0, |assigned| assigned.scope);
-        let left = self.left_locations().iter().map(|left| left.scope);
-        left.chain([own]).flat_map(usize::to_le_bytes).collect()
+    /// The scope in effect, whose changes of the request may differ from those of others.
+    pub(super) fn scope_of_directives(&self) -> usize {
+        self.assigned().map_or(0, |assigned| assigned.scope)
     }
 
     /// The values of fields for the endpoint that only this client may have.

@@ -99,3 +99,18 @@ fn users_known_by_a_cookie_that_the_rule_forwards_shared_a_response() {
     assert!(cache == "MISS" && of_admins != of_others, "{cache}");
     assert_is(&ask(&[]), "HIT", &of_others);
 }
+
+#[test]
+fn users_told_apart_by_a_location_that_a_rewrite_left_shared_a_response() {
+    let backend = origin("shop");
+    let snippet = r#"
+        location = /a { if ($http_x_plan = gold) { rewrite ^ /gold last; } rewrite ^ /free last; }
+        location = /gold { more_set_input_headers "X-Tier: gold"; rewrite ^ /data last; }
+        location = /free { more_set_input_headers "X-Tier: free"; rewrite ^ /data last; }"#;
+    let (_folder, gateway) = start(&backend, &[("server-snippet", snippet)], &SNIPPETS);
+    let ask = |plan: &str| get(&gateway, "/a", FRESH, &[("X-Plan", plan)]);
+    assert_is(&ask("gold"), "MISS", "1");
+    assert_is(&ask("none"), "MISS", "2");
+    assert_is(&ask("gold"), "HIT", "1");
+    assert_is(&ask("none"), "HIT", "2");
+}
