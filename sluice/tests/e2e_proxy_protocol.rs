@@ -196,7 +196,7 @@ fn fields_of_proxies_count_where_they_are_trusted_live() {
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]));
     let gateway = Gateway::with(&folder, &["--configmap", NAME]);
-    let told = |keys: &[(&str, &str)]| {
+    let forwarded = |keys: &[(&str, &str)]| {
         // The last key marks the change.
         let keys = [keys, &[("generate-request-id", "false")]].concat();
         folder.write("config.yaml", config_map(NAME, &keys));
@@ -209,25 +209,25 @@ fn fields_of_proxies_count_where_they_are_trusted_live() {
         ];
         let response = Connection::plain(gateway.http).request("GET", HOST, "/", &fields, "");
         let one = |name: &str| response.received(name).join("|");
-        let told = ["x-real-ip", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"].map(one);
+        let forwarded = ["x-real-ip", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"].map(one);
         folder.write("config.yaml", config_map(NAME, &[]));
         await_until("the defaults", || !get(gateway.http, HOST, "/").received("x-request-id").is_empty());
-        told
+        forwarded
     };
     let (local, full) = ("127.0.0.1", "9.9.9.9, 8.8.8.8, 10.0.0.1, 127.0.0.1");
     let mine = [local, local, HOST, "http"];
-    assert_eq!(told(&[]), mine);
+    assert_eq!(forwarded(&[]), mine);
     let uses = ("use-forwarded-headers", "true");
-    assert_eq!(told(&[uses]), ["9.9.9.9", "9.9.9.9", "www.example", "https"]);
+    assert_eq!(forwarded(&[uses]), ["9.9.9.9", "9.9.9.9", "www.example", "https"]);
     let inner = ("proxy-real-ip-cidr", "127.0.0.0/8,10.0.0.1");
-    assert_eq!(told(&[uses, inner]), ["8.8.8.8", "8.8.8.8", "www.example", "https"]);
-    assert_eq!(told(&[uses, ("proxy-real-ip-cidr", "10.0.0.0/8")]), mine);
-    assert_eq!(told(&[uses, ("proxy-real-ip-cidr", "lb.example")]), mine);
+    assert_eq!(forwarded(&[uses, inner]), ["8.8.8.8", "8.8.8.8", "www.example", "https"]);
+    assert_eq!(forwarded(&[uses, ("proxy-real-ip-cidr", "10.0.0.0/8")]), mine);
+    assert_eq!(forwarded(&[uses, ("proxy-real-ip-cidr", "lb.example")]), mine);
     let append = ("compute-full-forwarded-for", "true");
-    assert_eq!(told(&[uses, inner, append]), ["8.8.8.8", full, "www.example", "https"]);
-    assert_eq!(told(&[("enable-real-ip", "true"), inner]), ["8.8.8.8", "8.8.8.8", HOST, "http"]);
+    assert_eq!(forwarded(&[uses, inner, append]), ["8.8.8.8", full, "www.example", "https"]);
+    assert_eq!(forwarded(&[("enable-real-ip", "true"), inner]), ["8.8.8.8", "8.8.8.8", HOST, "http"]);
     let header = ("forwarded-for-header", "CF-Connecting-IP");
-    assert_eq!(told(&[uses, header]), ["7.7.7.7", "7.7.7.7", "www.example", "https"]);
+    assert_eq!(forwarded(&[uses, header]), ["7.7.7.7", "7.7.7.7", "www.example", "https"]);
 }
 
 #[test]
@@ -235,16 +235,16 @@ fn endpoints_get_the_address_in_the_configured_field() {
     let backend = Backend::echo("shop");
     let both = [("use-proxy-protocol", "true"), ("use-forwarded-headers", "true")];
     let (folder, gateway) = start(&backend, &both);
-    let told = |name: &str| {
+    let forwarded = |name: &str| {
         let mut connection =
             Connection::plain_after(gateway.http, b"PROXY TCP4 192.0.2.7 127.0.0.1 7777 80\r\n");
         connection.request("GET", HOST, "/", &[("X-Forwarded-For", "9.9.9.9")], "").received(name)
     };
-    assert_eq!(told("x-forwarded-for-proxy-protocol"), ["9.9.9.9"]);
+    assert_eq!(forwarded("x-forwarded-for-proxy-protocol"), ["9.9.9.9"]);
     let named = [&both[..], &[("forwarded-for-proxy-protocol-header", "X-Taken-From")]].concat();
     folder.write("config.yaml", config_map(NAME, &named));
-    await_until("the other field", || told("x-taken-from") == ["9.9.9.9"]);
-    assert_eq!(told("x-forwarded-for-proxy-protocol"), Vec::<String>::new());
+    await_until("the other field", || forwarded("x-taken-from") == ["9.9.9.9"]);
+    assert_eq!(forwarded("x-forwarded-for-proxy-protocol"), Vec::<String>::new());
 }
 
 #[test]

@@ -55,7 +55,7 @@ struct Inner {
     incomplete: HashSet<ListenerTarget>,
     /// Listeners that had all of their sockets at some time.
     complete: HashSet<ListenerTarget>,
-    told_of_ipv6: bool,
+    ipv6_reported: bool,
     retry: Retry,
     closed: bool,
 }

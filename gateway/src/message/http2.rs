@@ -212,8 +212,8 @@ mod tests {
         assert_eq!(framing(&five, Method::GET, true, true), Framing::NONE);
         assert_eq!(framing(&parts(304, "5"), Method::GET, true, false), Framing::NONE);
         let (nothing, ()) = http::Response::new(()).into_parts();
-        let told = response(&nothing, &Method::GET, true, true).unwrap();
-        assert_eq!(told.fields.first(&CONTENT_LENGTH), Some(&b"0"[..]));
+        let empty = response(&nothing, &Method::GET, true, true).unwrap();
+        assert_eq!(empty.fields.first(&CONTENT_LENGTH), Some(&b"0"[..]));
         assert!(!response(&nothing, &Method::GET, false, true).unwrap().fields.has(&CONTENT_LENGTH));
     }
 

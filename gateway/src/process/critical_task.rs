@@ -50,8 +50,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_reported_and_an_orderly_end_is_not() {
-        let told: Arc<Mutex<Vec<Report>>> = Arc::default();
-        let reports = told.clone();
+        let reported: Arc<Mutex<Vec<Report>>> = Arc::default();
+        let reports = reported.clone();
         let reporter: Reporter = Arc::new(move |report| reports.lock().unwrap().push(report));
         let task = |part: &str, panics: bool| {
             spawn(&reporter, part, async move {
@@ -61,6 +61,6 @@ mod tests {
         };
         task("well", false).await.unwrap();
         task("ill", true).await.unwrap_err();
-        assert_eq!(*told.lock().unwrap(), [Report::Died { part: "ill".into() }]);
+        assert_eq!(*reported.lock().unwrap(), [Report::Died { part: "ill".into() }]);
     }
 }

@@ -528,8 +528,8 @@ fn a_load_balancer_sends_the_client_address_if_configured() {
         // The test's address is the lab's own; a load balancer's connection would come from the
         // bridge.
         let echo: Value = serde_json::from_slice(answer.body())?;
-        let told = echo["headers"].to_string();
-        assert!(told.contains(&gateway.address.to_string()), "{told}");
+        let headers = echo["headers"].to_string();
+        assert!(headers.contains(&gateway.address.to_string()), "{headers}");
         Ok(())
     });
 }
@@ -774,15 +774,15 @@ fn a_load_counts_what_fails() {
         load.until("the Pod to be back", |tally| tally.failed > 0 && tally.by(&name) > good.served + 50)
             .await?;
         let tally = load.stop("a Pod killed without another attempt").await?;
-        let told = tally.none_failed().unwrap_err().to_string();
-        assert!(told.contains("connection"), "{told}");
+        let message = tally.none_failed().unwrap_err().to_string();
+        assert!(message.contains("connection"), "{message}");
 
         let wrong = Load::new(cluster, address, [LoadTarget::new("web.example", "other")]).start().await;
-        let told = wrong.err().context("another Deployment's answers were taken")?.to_string();
-        assert!(told.contains("a wrong backend has answered"), "{told}");
+        let message = wrong.err().context("another Deployment's answers were taken")?.to_string();
+        assert!(message.contains("a wrong backend has answered"), "{message}");
         let bad = LoadTarget::new("web.example", "web").path("/?status=503");
-        let told = Load::new(cluster, address, [bad]).start().await.err().context("503 is no failure")?;
-        assert!(told.to_string().contains("status 503"), "{told}");
+        let message = Load::new(cluster, address, [bad]).start().await.err().context("503 is no failure")?;
+        assert!(message.to_string().contains("status 503"), "{message}");
         Ok(())
     });
 }

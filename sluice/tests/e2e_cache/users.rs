@@ -101,7 +101,7 @@ fn users_known_by_a_cookie_that_the_rule_forwards_shared_a_response() {
 }
 
 #[test]
-fn users_told_apart_by_a_location_that_a_rewrite_left_shared_a_response() {
+fn users_known_by_a_location_that_a_rewrite_left_shared_a_response() {
     let backend = origin("shop");
     let snippet = r#"
         location = /a { if ($http_x_plan = gold) { rewrite ^ /gold last; } rewrite ^ /free last; }

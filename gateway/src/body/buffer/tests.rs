@@ -190,9 +190,9 @@ fn a_body_on_disk_kept_its_own_connection_from_reading_on() {
 #[test]
 fn bytes_waiting_for_a_slow_disk_were_not_counted() {
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
-    let (go_on, told) = std::sync::mpsc::channel::<()>();
+    let (resume, resumed) = std::sync::mpsc::channel::<()>();
     runtime.block_on(async {
-        let slow = tokio::task::spawn_blocking(move || told.recv().unwrap());
+        let slow = tokio::task::spawn_blocking(move || resumed.recv().unwrap());
         let piece = vec![b'x'; PIECE];
         let framing = Framing::Length(3 * PIECE as u64);
         let mut client = Fake::new(framing, &[&piece, &piece, &piece]);
@@ -201,7 +201,7 @@ fn bytes_waiting_for_a_slow_disk_were_not_counted() {
         let polled = poll_fn(|cx| Poll::Ready(buffer.poll_collect(cx, &mut client, deadlines, MINUTE))).await;
         assert!(polled.is_pending(), "the disk is busy");
         assert!(buffer.share.bytes() >= 2 * PIECE, "{}", buffer.share.bytes());
-        go_on.send(()).unwrap();
+        resume.send(()).unwrap();
         slow.await.unwrap();
         collect(&mut buffer, &mut client, MINUTE).await.unwrap();
         assert_eq!(buffer.share.bytes(), 0);

@@ -102,7 +102,7 @@ impl Inner {
                     && bound.addresses.len() > 1
                     && is_unsupported(&error) =>
             {
-                if !std::mem::replace(&mut self.told_of_ipv6, true) {
+                if !std::mem::replace(&mut self.ipv6_reported, true) {
                     tracing::info!(address = %key.address, "this machine has no IPv6; listening on IPv4 alone");
                 }
                 Err(None)

@@ -186,14 +186,14 @@ async fn a_check_at_a_port_of_the_gateway_itself_is_not_made_and_fails() {
     own.is_local = |_| Some(true);
     handle.set_own(own);
     tokio::spawn(prober.run());
-    let told = || {
+    let check = || {
         Box::new(ScriptedCheck {
             answer: AtomicBool::new(true).into(),
             checked: checked.clone(),
             threshold: 1,
         })
     };
-    let at = |port| Arc::new(ProbePolicy { port: Some(port), ..policy(told()) });
+    let at = |port| Arc::new(ProbePolicy { port: Some(port), ..policy(check()) });
     handle.watch(pool.set().clone(), 0, at(10254));
     sluice_testing::wait::until("the check to fail", || handle.counts().1 > 0).await;
     assert!(!endpoint(&pool, 1).passes(1));

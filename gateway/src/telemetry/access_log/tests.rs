@@ -94,11 +94,11 @@ fn lines_of_many_threads_are_whole_and_in_the_order_of_each() {
 #[test]
 fn lines_sent_before_the_last_sender_is_dropped_are_written() {
     let output = Output::default();
-    let (token, told) = std::sync::mpsc::channel::<()>();
+    let (token, outcome) = std::sync::mpsc::channel::<()>();
     let log = AccessLog::watched(output.clone(), token).unwrap();
     send(&log, b"line\n");
     drop(log);
-    assert!(told.recv_timeout(Duration::from_secs(30)).is_err(), "the writer has ended");
+    assert!(outcome.recv_timeout(Duration::from_secs(30)).is_err(), "the writer has ended");
     assert_eq!(output.0.lock().unwrap().len(), 5);
 }
 
@@ -113,11 +113,11 @@ fn the_death_of_the_writer_does_not_go_unnoticed() {
             Ok(())
         }
     }
-    let (token, told) = std::sync::mpsc::channel::<()>();
+    let (token, outcome) = std::sync::mpsc::channel::<()>();
     let log = AccessLog::watched(Panics, token).unwrap();
     send(&log, b"line\n");
-    let told = told.recv_timeout(Duration::from_secs(30));
-    assert_eq!(told, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
+    let outcome = outcome.recv_timeout(Duration::from_secs(30));
+    assert_eq!(outcome, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
 }
 
 #[test]

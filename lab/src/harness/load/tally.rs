@@ -93,9 +93,12 @@ mod tests {
             method: Method::GET,
             what: "GET on a kept connection: status 502".to_owned(),
         });
-        let told = tally.none_failed().unwrap_err().to_string();
-        assert!(told.starts_with("2 sent, 1 failed, answered by 1 Pods"), "{told}");
-        assert!(told.contains("at 1.500 s, after 0.020 s: GET on a kept connection: status 502"), "{told}");
+        let message = tally.none_failed().unwrap_err().to_string();
+        assert!(message.starts_with("2 sent, 1 failed, answered by 1 Pods"), "{message}");
+        assert!(
+            message.contains("at 1.500 s, after 0.020 s: GET on a kept connection: status 502"),
+            "{message}"
+        );
     }
 
     #[test]

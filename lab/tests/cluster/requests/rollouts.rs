@@ -120,8 +120,9 @@ fn a_pod_killed_without_grace_loses_no_request_that_may_be_repeated() {
 /// A POST that a killed Pod had received must not be sent to another one, so its client gets an
 /// error.
 fn only_posts_failed(tally: &Tally) -> Result<()> {
-    let told = |what: &str| what.contains("status 502");
-    let wrong = tally.failures.iter().find(|failure| failure.method != Method::POST || !told(&failure.what));
+    let expected = |what: &str| what.contains("status 502");
+    let wrong =
+        tally.failures.iter().find(|failure| failure.method != Method::POST || !expected(&failure.what));
     ensure!(wrong.is_none() && tally.failed <= tally.failures.len() as u64, "{tally}");
     Ok(())
 }

@@ -113,7 +113,7 @@ async fn trailers_pass() {
         return;
     }
     let seen = mpsc::unbounded_channel();
-    let (tell, mut told) = seen;
+    let (tell, mut seen) = seen;
     let backend = Backend::scripted(move |_, stream| {
         let tell = tell.clone();
         async move {
@@ -137,7 +137,7 @@ async fn trailers_pass() {
     let trailers = trailers.unwrap();
     assert_eq!((text.as_str(), trailers.len()), ("ok", 2));
     assert!(trailers["x-sum"] == "2" && trailers["x-more"] == "3");
-    assert!(told.recv().await.unwrap().contains("5\r\nhello\r\n0\r\n"));
+    assert!(seen.recv().await.unwrap().contains("5\r\nhello\r\n0\r\n"));
     // Regression: a trailer that describes the client to the endpoint ended the request. It is
     // removed now.
     let (response, mut send) = client.send_request(Request::post(URL).body(()).unwrap(), false).unwrap();
@@ -148,7 +148,7 @@ async fn trailers_pass() {
     }
     send.send_trailers(trailers).unwrap();
     assert_eq!(body(response.await.unwrap()).await.unwrap().0, "ok");
-    assert!(told.recv().await.unwrap().ends_with("5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n"));
+    assert!(seen.recv().await.unwrap().ends_with("5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n"));
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn a_trailer_named_like_a_request_field_killed_a_complete_answer() {
 
 #[tokio::test]
 async fn a_full_head_lost_its_host_on_a_retry() {
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut seen) = mpsc::unbounded_channel();
     let backend = Backend::scripted(move |number, stream| {
         let tell = tell.clone();
         async move {
@@ -211,7 +211,7 @@ async fn a_full_head_lost_its_host_on_a_retry() {
         assert_eq!(body(response.await.unwrap()).await.unwrap().0, "ok");
         let mut heads = Vec::new();
         for _ in 0..2 {
-            let head = told.recv().await.unwrap();
+            let head = seen.recv().await.unwrap();
             let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();
             // Only the engine's own connection field for the endpoint may differ.
             lines.retain(|line| !line.starts_with("connection: "));
@@ -334,7 +334,7 @@ async fn a_response_that_breaks_off_is_a_reset() {
 
 #[tokio::test]
 async fn a_request_that_is_taken_back_ends_at_the_endpoint() {
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut seen) = mpsc::unbounded_channel();
     let backend = Backend::scripted(move |_, mut stream| {
         let tell = tell.clone();
         async move {
@@ -347,10 +347,10 @@ async fn a_request_that_is_taken_back_ends_at_the_endpoint() {
     let gateway = Gateway::to(&[backend.address]).await;
     let (mut client, _) = plain(&gateway).await;
     let (response, mut send) = client.send_request(Request::get(URL).body(()).unwrap(), true).unwrap();
-    assert!(told.recv().await.unwrap() > 0);
+    assert!(seen.recv().await.unwrap() > 0);
     send.send_reset(h2::Reason::CANCEL);
     drop(response);
-    assert_eq!(told.recv().await, Some(0), "the connection to the endpoint is closed");
+    assert_eq!(seen.recv().await, Some(0), "the connection to the endpoint is closed");
     let lines = gateway.lines(1).await;
     assert!(lines[0].contains("\"GET /x HTTP/2.0\" 499"), "{lines:?}");
     // The line is written shortly before the request leaves the count.
