@@ -275,7 +275,7 @@ variables! {
         RequestUri: "request_uri" = Request, Text, Client, "Path and query as the client sent them.";
         Scheme: "scheme" = Connection, Text, Client, "`http` or `https`, of the connection.";
         ServerName: "server_name" = Rule, Text, Rule, "The host of the rule, as written in its Ingress.";
-        ServerPort: "server_port" | "pass_server_port" | "pass_port" = Connection, Integer, Gateway, "The port that the client connected to, as it knows it.";
+        ServerPort: "server_port" | "pass_server_port" | "pass_port" = Connection, Integer, Gateway, "The port under which clients reach the socket.";
         ServerProtocol: "server_protocol" = Request, Text, Client, "`HTTP/1.1`, `HTTP/2.0` or `HTTP/1.0`.";
         ServiceName: "service_name" = Rule, Text, Rule, "The Service.";
         ServicePort: "service_port" = Rule, Text, Rule, "Its port.";

@@ -60,7 +60,7 @@ pub struct AdminAddresses {
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// Another process uses the port.
-    #[error("port {port} is already in use; end what listens there or give another with {flag}")]
+    #[error("port {port} is already in use; free it or choose another with {flag}")]
     InUse {
         /// The port.
         port: u16,
@@ -68,7 +68,7 @@ pub enum AdminError {
         flag: &'static str,
     },
     /// The address cannot be bound for another reason.
-    #[error("cannot listen on {address} ({error}); give another address with {flag}")]
+    #[error("cannot listen on {address} ({error}); choose another address with {flag}")]
     Bind {
         /// The address.
         address: SocketAddr,

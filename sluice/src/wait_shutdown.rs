@@ -35,7 +35,7 @@ pub(crate) fn run() -> Result<()> {
             first.display()
         );
     }
-    kill_process(Pid::INIT, Signal::TERM).context("the gateway cannot be asked to end")?;
+    kill_process(Pid::INIT, Signal::TERM).context("cannot send SIGTERM to the gateway")?;
     loop {
         sleep(Duration::from_secs(1));
     }

@@ -134,6 +134,26 @@ fn concurrent_requests_are_limited_until_one_ends() {
 }
 
 #[test]
+fn a_client_over_both_limits_has_used_its_rate_and_gets_its_status() {
+    let gate = Gate::default();
+    let inside = gate.clone();
+    let backend = Backend::with("shop", move |_| {
+        inside.wait();
+        Reply::Echo
+    });
+    let limits = [("limit-connections", "1"), ("limit-rpm", "1"), ("limit-burst-multiplier", "1")];
+    let settings = [("limit-conn-status-code", "429")];
+    let (_folder, gateway) = start_with(&backend, &shop(&limits), &settings);
+    let mut held = Connection::plain(gateway.http);
+    held.send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    await_until("the request to be under way", || backend.requests() == 1);
+    assert_eq!([0; 2].map(|_| get(gateway.http, HOST, "/").status), [429, 503]);
+    gate.open();
+    assert_eq!(held.response().status, 200);
+    assert_eq!(get(gateway.http, HOST, "/").status, 503);
+}
+
+#[test]
 fn the_configured_key_identifies_a_client() {
     let backend = Backend::echo("shop");
     let limits = [("limit-rpm", "1"), ("limit-burst-multiplier", "2")];

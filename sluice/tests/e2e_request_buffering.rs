@@ -1,5 +1,7 @@
 //! `proxy-request-buffering`: whether the request body is buffered before it goes to an endpoint.
 
+use std::time::{Duration, Instant};
+
 use http::Request;
 
 use crate::harness::h2::{self, run};
@@ -186,6 +188,20 @@ fn a_body_that_stops_coming_is_408() {
     let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
     assert_eq!(halfway(&gateway).response().status, 408);
     assert_eq!(backend.connections(), 0);
+}
+
+#[test]
+fn an_upload_that_pauses_outlives_the_read_timeout() {
+    let backend = Backend::echo("upload");
+    let streamed = [("proxy-request-buffering", "off"), ("proxy-read-timeout", "1")];
+    let (_folder, gateway) = start(&streamed, &[&backend]);
+    let mut client = halfway(&gateway);
+    await_until("the endpoint to get the first half", || backend.connections() == 1);
+    let began = Instant::now();
+    await_until("more than the read timeout", || began.elapsed() > Duration::from_millis(1500));
+    client.send("world");
+    let response = client.response();
+    assert_eq!((response.status, &response.json()["body"]), (200, &"helloworld".into()));
 }
 
 #[test]

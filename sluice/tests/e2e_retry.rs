@@ -1,5 +1,7 @@
 //! Handling of requests whose endpoint fails.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::harness::manifest::{service_with, slice};
 use crate::harness::{
     Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map, get, ports,
@@ -136,6 +138,21 @@ fn connections_that_went_stale_in_the_pool_never_surface() {
 }
 
 #[test]
+fn a_post_was_sent_again_after_an_interim_response_of_a_pooled_connection() {
+    let first = AtomicBool::new(true);
+    let backend = Backend::with("pooled", move |_| match first.swap(false, Ordering::Relaxed) {
+        true => Reply::status(200),
+        false => Reply::Raw(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n".into()),
+    });
+    let gateway = start(&[], &[&backend]);
+    let mut client = Connection::plain(gateway.http);
+    assert_eq!(client.get(HOST, "/").status, 200);
+    assert_eq!(client.request("POST", HOST, "/", &[], "body").status, 103);
+    assert_eq!(client.response().status, 502);
+    assert_eq!(backend.requests(), 2, "one for each");
+}
+
+#[test]
 fn off_is_no_retry_of_any_kind() {
     let closing = ["a", "b", "c"].map(|name| Backend::with(name, |_| Reply::Close));
     let gateway = start(&[("proxy-next-upstream", "off")], &closing.each_ref());
@@ -146,13 +163,9 @@ fn off_is_no_retry_of_any_kind() {
 #[test]
 fn off_does_not_repeat_a_request_that_a_pooled_connection_may_have_taken() {
     // Responds to the first request of a connection, and closes it after reading the second.
-    let first = std::sync::atomic::AtomicBool::new(true);
+    let first = AtomicBool::new(true);
     let backend = Backend::with("pooled", move |_| {
-        if first.swap(false, std::sync::atomic::Ordering::Relaxed) {
-            Reply::status(200)
-        } else {
-            Reply::Close
-        }
+        if first.swap(false, Ordering::Relaxed) { Reply::status(200) } else { Reply::Close }
     });
     let gateway = start(&[("proxy-next-upstream", "off")], &[&backend]);
     let mut client = Connection::plain(gateway.http);

@@ -1,5 +1,5 @@
 {{/*
-The rights of the gateway: exactly those that the values ask for.
+The permissions of the gateway: exactly those that the values require.
 
 `sluice.rights` gives a map from namespace to rules, with the rules for the whole cluster under "".
 What is served everywhere takes a ClusterRole; what is served in one namespace takes a Role there,
@@ -27,7 +27,7 @@ and a Role for each object elsewhere that a flag names.
 {{- $cluster = append $cluster (include "sluice.rule" (list "" "nodes" "list watch")) -}}
 {{- end -}}
 
-{{- /* What is written: the Lease of the one who writes, Events, and the status of Ingresses. */ -}}
+{{- /* What is written: the Lease of the leader, Events, and the status of Ingresses. */ -}}
 {{- $mine := list -}}
 {{- if not (include "sluice.isOn" (list $flags "disable-leader-election")) -}}
 {{- $mine = append $mine (include "sluice.rule" (list "coordination.k8s.io" "leases" "create")) -}}

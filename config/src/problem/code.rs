@@ -175,8 +175,8 @@ codes! {
     ManifestFieldUnknown: OwnFault = "A manifest has a field that its kind does not have.";
     ManifestDuplicate: Conflict = "Two manifests define the same object.";
     ApiAway: Source = "The Kubernetes API does not answer.";
-    ApiForbidden: Source = "A right to read from the Kubernetes API is missing.";
-    RightMissing: Source = "A right that one of the controller's duties needs is missing.";
+    ApiForbidden: Source = "A permission to read from the Kubernetes API is missing.";
+    RightMissing: Source = "A permission that one of the controller's duties needs is missing.";
     DutyFailed: Source = "The Kubernetes API refuses a request of one of the controller's duties.";
     AddressUnknown: MissingReference = "No address for the status of Ingresses is configured or found.";
     ZoneUnknown: MissingReference = "The gateway's zone is unknown, so topology hints for zones have no \

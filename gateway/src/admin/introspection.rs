@@ -34,7 +34,7 @@ const TRAFFIC: &str = "/traffic";
 /// Path of the explanation of a request.
 const EXPLAIN: &str = "/explain";
 
-/// The documents of the introspection listener.
+/// The documents of the admin listener.
 pub(super) struct Introspection {
     state: Arc<State>,
     web: Web,

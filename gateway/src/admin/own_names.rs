@@ -1,4 +1,4 @@
-//! Restriction of the introspection listener to local host names.
+//! Restriction of the admin listener to local host names.
 //!
 //! The listener is bound to loopback, which browsers on the machine can reach: any web page can
 //! point a host name of its own to 127.0.0.1 and read the responses (DNS rebinding). However, the
@@ -19,14 +19,14 @@ pub(super) fn refuse(uri: &Uri, fields: &HeaderMap) -> Option<Document> {
     let mut hosts = hosts.chain(uri.authority().map(|authority| Some(authority.as_str())));
     if !hosts.all(|host| host.is_some_and(is_own)) {
         let said = "introspection is for this machine only: the name in Host is not localhost or an address of \
-                    loopback; ask for it at the address in --admin-address\n";
+                    loopback; send the request to the address in --admin-address\n";
         return Some(Document::text(StatusCode::MISDIRECTED_REQUEST, said));
     }
     let mut origins = fields.get_all(ORIGIN).iter().map(|value| value.to_str().ok());
     if !origins.all(|origin| {
         origin.and_then(|origin| origin.split_once("://")).is_some_and(|(_, host)| is_own(host))
     }) {
-        let said = "introspection is for this machine only: a page from elsewhere asked for it (Origin); ask for it \
+        let said = "introspection is for this machine only: the field Origin names another site; send the request \
                     without a browser\n";
         return Some(Document::text(StatusCode::FORBIDDEN, said));
     }

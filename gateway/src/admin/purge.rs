@@ -1,4 +1,4 @@
-//! Removes stored responses: `DELETE /cache` on the introspection listener.
+//! Removes stored responses: `DELETE /cache` on the admin listener.
 //!
 //! The listener is on loopback, so a caller needs access to the Pod. The method is DELETE because a
 //! page in a browser on the same machine may send GET and POST anywhere without permission; for

@@ -1,4 +1,4 @@
-//! Read-only web pages for people, under `/ui/` on the introspection listener.
+//! Read-only web pages for people, under `/ui/` on the admin listener.
 //!
 //! Pages are plain HTML from templates that are compiled into the program, with one style sheet and
 //! no script; the security policy forbids everything else. They are rendered on a separate thread,

@@ -108,7 +108,7 @@ impl ProxyHttp for Proxy {
         Ok(())
     }
 
-    async fn upstream_peer(&self, _session: &mut Session, ctx: &mut ProxyContext) -> Result<Box<HttpPeer>> {
+    async fn upstream_peer(&self, session: &mut Session, ctx: &mut ProxyContext) -> Result<Box<HttpPeer>> {
         if ctx.connector.is_some() {
             // Another attempt. A refusal may arrive without a wait, so other tasks and the shutdown
             // get their turn here.
@@ -127,19 +127,20 @@ impl ProxyHttp for Proxy {
                 ctx.upstream_close = !reuse.keep;
                 let http2 = upstream.protocol.is_http2();
                 ctx.http2 = http2;
+                // Pingora's read timeout would start with the head, while the request body is still
+                // sent, so the session applies it. A refresh has no session of ours, and in a tunnel
+                // the session does not wait for the endpoint.
+                let by_pingora = ctx.is_refresh || session.is_upgrade_req();
                 {
                     let mut shared = ctx.handle()?.get();
                     shared.http2 = http2;
-                    shared.read_timeout = upstream.read_timeout.filter(|_| http2);
+                    shared.read_timeout = upstream.read_timeout.filter(|_| !by_pingora);
                 }
                 let connector = Connector::new(self.clients.clone(), &upstream);
                 ctx.connector = Some(connector.clone());
                 ctx.cache.begin_attempt();
                 let mut peer = peer::peer(&upstream, reuse, connector);
-                if ctx.is_refresh {
-                    // There is no session of ours that applies it.
-                    peer.options.read_timeout = upstream.read_timeout;
-                }
+                peer.options.read_timeout = upstream.read_timeout.filter(|_| by_pingora);
                 return Ok(Box::new(peer));
             }
             match ctx.failed(failure::before_connecting(FailureKind::Shortage)) {
@@ -225,9 +226,11 @@ impl ProxyHttp for Proxy {
             error.set_retry(false);
             return error;
         }
+        // An endpoint that has sent an interim response had the request.
+        let untouched = reused && !ctx.had_interim();
         let next = match ctx.pending.take() {
             Some(next) => next,
-            None => ctx.failed(failure::while_proxying(&error, failed, reused, replayable, started)),
+            None => ctx.failed(failure::while_proxying(&error, failed, untouched, replayable, started)),
         };
         ctx.follow(next, error)
     }

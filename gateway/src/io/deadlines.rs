@@ -100,6 +100,13 @@ impl Deadlines {
         self.body.restart(client);
     }
 
+    /// Records that the endpoint lives without sending a part of the response: the times of both
+    /// sides that run begin anew.
+    pub(crate) fn endpoint_lives(&mut self, endpoint: Option<Duration>, client: Option<Duration>) {
+        self.read.restart(endpoint);
+        self.body.restart(client);
+    }
+
     /// Records that the client has taken `bytes` while more are waiting. They extend its deadline
     /// only if they amount to [`budget::progress`]: one byte now and then must not hold memory
     /// forever.

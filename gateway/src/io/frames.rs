@@ -39,7 +39,9 @@ const PRIORITY_LENGTH: usize = 5;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
+const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
@@ -60,6 +62,8 @@ pub(crate) struct Frames {
     in_block: bool,
     /// Rules for the frames of a client; `None` for those of an endpoint.
     client: Option<ClientRules>,
+    /// Frames of an endpoint so far that only show that it is alive: PING and empty DATA.
+    signs_of_life: u64,
 }
 
 /// Replaces a field block; `None` if it passes unchanged.
@@ -99,7 +103,12 @@ impl Frames {
 
     fn new(payload: usize, client: Option<ClientRules>) -> Self {
         let (partial, out) = (Vec::new(), Vec::new());
-        Self { payload, partial, whole: HEAD, out, passed: 0, in_block: false, client }
+        Self { payload, partial, whole: HEAD, out, passed: 0, in_block: false, client, signs_of_life: 0 }
+    }
+
+    /// Returns the number of frames of an endpoint that only showed that it is alive.
+    pub(crate) fn signs_of_life(&self) -> u64 {
+        self.signs_of_life
     }
 
     /// Reads the bytes for `h2`. As with any reader, 0 bytes mean the end of the stream.
@@ -227,6 +236,7 @@ impl Frames {
             && u32::from_be_bytes([a, b, c, d]) << 1 != 0
             && !self.in_block;
         let Some(client) = &self.client else {
+            self.signs_of_life += u64::from(is_empty || kind == PING && flags & ACK == 0);
             return if is_empty { FrameAction::Drop } else { FrameAction::Pass };
         };
         if is_empty && !client.empty.is_exceeded() {
@@ -330,11 +340,13 @@ mod tests {
         let head = frame(HEADERS, END_HEADERS, 1, BAD);
         let data = frame(DATA, 0, 1, b"x");
         let empty = frame(DATA, 0, 1, b"");
-        let all = [&head[..], &empty.repeat(10 * EMPTY as usize), &data].concat();
+        let [ping, pong] = [0, ACK].map(|flags| frame(PING, flags, 0, &[0; 8]));
+        let all = [&head[..], &empty.repeat(10 * EMPTY as usize), &ping, &pong, &data].concat();
         let mut frames = Frames::of_endpoint();
         let mut bytes = all.clone();
         let kept = frames.pass(&mut bytes);
-        assert_eq!(bytes[..kept], [head, data].concat());
+        assert_eq!(bytes[..kept], [head, ping, pong, data].concat());
+        assert_eq!(frames.signs_of_life(), u64::from(10 * EMPTY) + 1);
         assert!(frames.out.is_empty() && frames.partial.is_empty());
     }
 

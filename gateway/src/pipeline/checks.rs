@@ -11,7 +11,7 @@ use super::stages::{StageInput, Step};
 use crate::message::answer::Answer;
 use crate::message::request_head::RequestHead;
 use crate::policy::affinity::SessionCookie;
-use crate::policy::limits::Excess;
+use crate::policy::limits::{ClientKey, Exceeded, Limits};
 use crate::policy::outgoing::Outgoing;
 use crate::policy::redirect::LocationInput;
 use crate::policy::template::Template;
@@ -256,43 +256,57 @@ impl Exchange {
         }
     }
 
+    /// All rates, whose zones may delay the request, then all numbers of concurrent requests, as in
+    /// nginx: a request that waits is not under way.
     pub(super) fn check_limits(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        self.check_client_limits(route, input)?;
-        self.check_zones(route, input)
+        self.check_client_rates(route, input)?;
+        self.check_zone_rates(route, input)?;
+        self.check_concurrency(route, input)
     }
 
-    fn check_client_limits(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        let limits = route.compiled.as_ref().and_then(|compiled| compiled.limits.as_ref());
-        let Some(limits) = limits else { return Step::Continue(()) };
-        let client = self.client.address;
-        if limits.exempts(client) {
-            return Step::Continue(());
-        }
-        let settings = &input.compiled_settings.settings;
-        let now = self.began;
-        let (admitted, fields) = match &input.compiled_settings.limit_key {
-            LimitKey::Client => (limits.admit(client, now), limits.fields(client, now)),
-            LimitKey::Filled(template) => match template.fill(&self.template_context(Some(route), input)) {
-                // As in nginx, a client with an empty key is not counted.
-                key if key.is_empty() => return Step::Continue(()),
-                key => (limits.admit(&key, now), limits.fields(&key, now)),
-            },
-        };
-        if let Some(fields) = fields {
+    /// The limits of concurrent requests.
+    pub(super) fn check_concurrency(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        self.check_client_concurrency(route, input)?;
+        self.check_zone_concurrency(route, input)
+    }
+
+    fn check_client_rates(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        let Some((limits, client)) = self.client_limits(route, input) else { return Step::Continue(()) };
+        let charged = limits.charge(&client, self.began);
+        if let Some(fields) = limits.fields(&client, self.began) {
             self.extras.get_or_insert_default().rate_fields = Some(Box::new(fields));
         }
-        let status = match admitted {
-            Ok(permit) => {
-                if let Some(permit) = permit {
-                    self.extras.get_or_insert_default().permits.push(permit);
-                }
-                return Step::Continue(());
+        match charged {
+            Ok(()) => Step::Continue(()),
+            Err(Exceeded) => Step::Break(self.limited(None, self.settings().limit_rate_status)),
+        }
+    }
+
+    fn check_client_concurrency(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        let Some((limits, client)) = self.client_limits(route, input) else { return Step::Continue(()) };
+        match limits.admit(&client) {
+            Ok(None) => Step::Continue(()),
+            Ok(Some(permit)) => {
+                self.extras.get_or_insert_default().permits.push(permit);
+                Step::Continue(())
             }
-            Err(Excess::Connections) => settings.limit_connections_status,
-            Err(Excess::Rate) => settings.limit_rate_status,
+            Err(Exceeded) => Step::Break(self.limited(None, self.settings().limit_connections_status)),
+        }
+    }
+
+    /// The limits per client, with the client's key. `None` for exempt clients and, as in nginx, for
+    /// those with an empty key.
+    fn client_limits<'r>(&self, route: &'r Route, input: &StageInput<'_>) -> Option<(&'r Limits, ClientKey)> {
+        let limits = route.compiled.as_ref()?.limits.as_ref()?;
+        let address = self.client.address;
+        if limits.exempts(address) {
+            return None;
+        }
+        let LimitKey::Filled(template) = &input.compiled_settings.limit_key else {
+            return Some((limits, ClientKey::Address(address)));
         };
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-        Step::Break(self.refused(status))
+        let key = template.fill(&self.template_context(Some(route), input));
+        (!key.is_empty()).then_some((limits, ClientKey::Text(key)))
     }
 
     /// Refuses a request that has passed too many gateways: in a loop it would use up connections.

@@ -25,7 +25,7 @@ use crate::policy::directives::{
     ActiveLocation, ChangeLevel, Directives, FieldChanges, FilledValues, Location, ProgramOutcome, Return,
     Scope,
 };
-use crate::policy::limits::ZoneLimits;
+use crate::policy::limits::{Exceeded, ZoneLimits};
 use crate::policy::outgoing::Outgoing;
 use crate::policy::template::{Template, TemplateContext};
 use crate::route::{Route, RouteAction};
@@ -167,18 +167,18 @@ impl Exchange {
         self.directive_state().is_some_and(|state| state.is_broken)
     }
 
-    /// The limits of zones: first the rates, which may delay the request, then the numbers.
-    pub(super) fn check_zones(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+    /// The rates of zones, which may delay the request.
+    pub(super) fn check_zone_rates(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let Some(limits) = zone_limits(route) else { return Step::Continue(()) };
         match limits.charge(&self.template_context(Some(route), input), self.began) {
-            Ok(Duration::ZERO) => self.check_concurrency(route, input),
+            Ok(Duration::ZERO) => Step::Continue(()),
             Ok(delay) => Step::Break(Verdict::Ask(Question::Wait(delay))),
-            Err(_) => Step::Break(self.limited(limits.rate_status, self.settings().limit_rate_status)),
+            Err(Exceeded) => Step::Break(self.limited(limits.rate_status, self.settings().limit_rate_status)),
         }
     }
 
     /// The limits of zones on the number of concurrent requests.
-    pub(super) fn check_concurrency(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+    pub(super) fn check_zone_concurrency(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let Some(limits) = zone_limits(route) else { return Step::Continue(()) };
         match limits.admit(&self.template_context(Some(route), input)) {
             Ok(permits) if permits.is_empty() => Step::Continue(()),
@@ -186,7 +186,7 @@ impl Exchange {
                 self.extras.get_or_insert_default().permits.extend(permits);
                 Step::Continue(())
             }
-            Err(_) => {
+            Err(Exceeded) => {
                 let status = self.settings().limit_connections_status;
                 Step::Break(self.limited(limits.concurrency_status, status))
             }
@@ -194,7 +194,7 @@ impl Exchange {
     }
 
     /// Refuses a request over a limit.
-    fn limited(&self, status: Option<StatusCode>, global: u16) -> Verdict {
+    pub(super) fn limited(&self, status: Option<StatusCode>, global: u16) -> Verdict {
         let global = StatusCode::from_u16(global).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         self.refused(status.unwrap_or(global))
     }

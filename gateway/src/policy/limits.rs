@@ -15,7 +15,7 @@ mod set;
 mod sharing;
 mod zones;
 
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -60,13 +60,24 @@ struct Rate {
     early: u64,
 }
 
-/// Reason for the refusal of a request.
+/// A request exceeds a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Excess {
-    /// Too many concurrent requests of the client (`limit-conn-status-code`).
-    Connections,
-    /// The request comes too early (`limit-req-status-code`).
-    Rate,
+pub(crate) struct Exceeded;
+
+/// What identifies a client. Requests with an equal key belong to the same client.
+#[derive(Debug)]
+pub(crate) enum ClientKey {
+    Address(IpAddr),
+    Text(Vec<u8>),
+}
+
+impl Hash for ClientKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Address(address) => address.hash(state),
+            Self::Text(text) => text.hash(state),
+        }
+    }
 }
 
 /// Usage of all clients in all zones. Its size does not depend on the number of clients.
@@ -168,49 +179,55 @@ impl Limits {
         self.exempt.contains(client)
     }
 
-    /// Counts a request that arrived at `now`, or refuses it. The permit must be held until the
-    /// request ends. Requests with an equal `client` belong to the same client.
-    pub(crate) fn admit(&self, client: impl Hash, now: Instant) -> Result<Option<Permit>, Excess> {
-        let sharing = &self.usage.sharing;
-        let share = sharing.share();
-        let key = |kind: u8| self.key(kind, &client);
+    /// Counts a request that arrived at `now` for both rates.
+    ///
+    /// # Errors
+    /// It exceeds a rate, and is counted for neither.
+    pub(crate) fn charge(&self, client: &ClientKey, now: Instant) -> Result<(), Exceeded> {
+        let share = self.usage.sharing.share();
         let now = self.usage.time(now);
         let rates = &self.usage.rates;
         let charge = match self.per_second {
-            Some(rate) => Some(rates.charge(key(PER_SECOND), now, rate, share).ok_or(Excess::Rate)?),
+            Some(rate) => Some(rates.charge(self.key(PER_SECOND, client), now, rate, share).ok_or(Exceeded)?),
             None => None,
         };
         if let Some(rate) = self.per_minute
-            && rates.charge(key(PER_MINUTE), now, rate, share).is_none()
+            && rates.charge(self.key(PER_MINUTE, client), now, rate, share).is_none()
         {
-            // A refused request is not counted by the other rate either.
             charge.into_iter().for_each(|charge| rates.refund(charge));
-            return Err(Excess::Rate);
+            return Err(Exceeded);
         }
-        // As in nginx, the rates come first, and a request over its connections has used them.
-        match self.connections {
-            0 => Ok(None),
-            most => {
-                let (requests, most) = (&self.usage.requests, share.of_number(most));
-                let admitted = ConcurrentRequests::admit(requests, key(CONNECTIONS), most);
-                admitted.map(Some).ok_or(Excess::Connections)
-            }
-        }
+        Ok(())
     }
 
-    /// Returns the fields for the response to a request that [`admit`](Self::admit) has counted or
+    /// Counts a concurrent request; `None` without a limit of them. The permit must be held until
+    /// the request ends. As in nginx, the rates come first, and a request over its connections has
+    /// used them.
+    ///
+    /// # Errors
+    /// It exceeds the limit.
+    pub(crate) fn admit(&self, client: &ClientKey) -> Result<Option<Permit>, Exceeded> {
+        if self.connections == 0 {
+            return Ok(None);
+        }
+        let Usage { sharing, requests, .. } = &*self.usage;
+        let most = sharing.share().of_number(self.connections);
+        ConcurrentRequests::admit(requests, self.key(CONNECTIONS, client), most).map(Some).ok_or(Exceeded)
+    }
+
+    /// Returns the fields for the response to a request that [`charge`](Self::charge) has counted or
     /// refused; `None` if responses do not have them.
-    pub(crate) fn fields(&self, client: impl Hash, now: Instant) -> Option<RateFields> {
+    pub(crate) fn fields(&self, client: &ClientKey, now: Instant) -> Option<RateFields> {
         if self.stated.is_empty() {
             return None;
         }
         let Usage { sharing, rates, .. } = &*self.usage;
         let now = self.usage.time(now);
-        let ahead = |kind| rates.ahead(self.key(kind, &client), now);
+        let ahead = |kind| rates.ahead(self.key(kind, client), now);
         fields::describe(self.stated.iter().map(|(kind, rate)| (*rate, ahead(*kind))), sharing.share())
     }
 
-    fn key(&self, kind: u8, client: impl Hash) -> u64 {
+    fn key(&self, kind: u8, client: &ClientKey) -> u64 {
         self.usage.sharing.hash((self.zone, kind, client))
     }
 }
@@ -258,8 +275,12 @@ mod tests {
         Limits::compile(&limits(change), &Limiter::default()).unwrap()
     }
 
-    fn client(last: u8) -> IpAddr {
+    fn address(last: u8) -> IpAddr {
         [192, 0, 2, last].into()
+    }
+
+    fn client(last: u8) -> ClientKey {
+        ClientKey::Address(address(last))
     }
 
     #[test]
@@ -268,7 +289,7 @@ mod tests {
         let start = Instant::now();
         let admitted = |client_, at: u64| {
             (0..100)
-                .filter(|_| limits.admit(client(client_), start + Duration::from_millis(at)).is_ok())
+                .filter(|_| limits.charge(&client(client_), start + Duration::from_millis(at)).is_ok())
                 .count()
         };
         assert_eq!(admitted(1, 0), 21);
@@ -283,60 +304,34 @@ mod tests {
     fn a_request_refused_by_one_rate_does_not_count_for_the_other() {
         let limits = compile(|limits| (limits.per_second, limits.per_minute, limits.burst) = (100, 3, 1));
         let start = Instant::now();
-        let admit = |at: u64| limits.admit(client(1), start + Duration::from_secs(at));
+        let admit = |at: u64| limits.charge(&client(1), start + Duration::from_secs(at));
         assert_eq!((0..1000).filter(|_| admit(0).is_ok()).count(), 4);
-        assert_eq!(admit(0).unwrap_err(), Excess::Rate);
+        assert_eq!(admit(0).unwrap_err(), Exceeded);
         assert!(admit(20).is_ok(), "the next of three a minute");
     }
 
     #[test]
     fn so_many_requests_are_under_way_at_a_time() {
         let limits = compile(|limits| limits.connections = 2);
-        let now = Instant::now();
-        let first = limits.admit(client(1), now).unwrap();
-        let second = limits.admit(client(1), now).unwrap();
+        let first = limits.admit(&client(1)).unwrap();
+        let second = limits.admit(&client(1)).unwrap();
         assert!(first.is_some() && second.is_some());
-        assert_eq!(limits.admit(client(1), now).unwrap_err(), Excess::Connections);
-        assert!(limits.admit(client(2), now).is_ok());
+        assert_eq!(limits.admit(&client(1)).unwrap_err(), Exceeded);
+        assert!(limits.admit(&client(2)).is_ok());
         drop(first);
-        let third = limits.admit(client(1), now).unwrap();
-        assert!(third.is_some() && limits.admit(client(1), now).is_err());
-    }
-
-    #[test]
-    fn a_request_that_comes_too_early_is_not_under_way() {
-        let limits = compile(|limits| (limits.connections, limits.per_minute, limits.burst) = (1, 1, 0));
-        let now = Instant::now();
-        drop(limits.admit(client(1), now).unwrap());
-        for _ in 0..3 {
-            assert_eq!(
-                limits.admit(client(1), now).unwrap_err(),
-                Excess::Rate,
-                "and not for its connections"
-            );
-        }
-    }
-
-    #[test]
-    fn a_request_over_its_connections_has_used_its_rate() {
-        let limits = compile(|limits| (limits.connections, limits.per_minute, limits.burst) = (1, 2, 1));
-        let now = Instant::now();
-        let first = limits.admit(client(1), now).unwrap();
-        let refusals: Vec<Excess> = (0..3).map(|_| limits.admit(client(1), now).unwrap_err()).collect();
-        assert_eq!(refusals, [Excess::Connections, Excess::Connections, Excess::Rate]);
-        drop(first);
-        assert_eq!(limits.admit(client(1), now).unwrap_err(), Excess::Rate);
+        let third = limits.admit(&client(1)).unwrap();
+        assert!(third.is_some() && limits.admit(&client(1)).is_err());
     }
 
     #[test]
     fn some_clients_are_not_limited() {
-        let exempt = sluice_config::Network { address: client(0), prefix: 25 };
+        let exempt = sluice_config::Network { address: address(0), prefix: 25 };
         let limits = compile(|limits| {
             (limits.per_minute, limits.burst, limits.exempt) = (1, 0, [exempt].into());
         });
         let now = Instant::now();
-        assert!(limits.exempts(client(1)) && !limits.exempts(client(200)));
-        assert!(limits.admit(client(200), now).is_ok() && limits.admit(client(200), now).is_err());
+        assert!(limits.exempts(address(1)) && !limits.exempts(address(200)));
+        assert!(limits.charge(&client(200), now).is_ok() && limits.charge(&client(200), now).is_err());
     }
 
     #[test]
@@ -347,9 +342,9 @@ mod tests {
         let [first, second] = [&policy, &policy].map(|policy| Limits::compile(policy, &limiter).unwrap());
         let other = Limits::compile(&other, &limiter).unwrap();
         let now = Instant::now();
-        assert!(first.admit(client(1), now).is_ok());
-        assert!(second.admit(client(1), now).is_err());
-        assert!(other.admit(client(1), now).is_ok());
+        assert!(first.charge(&client(1), now).is_ok());
+        assert!(second.charge(&client(1), now).is_err());
+        assert!(other.charge(&client(1), now).is_ok());
         assert!(Limits::compile(&limits(|_| ()), &limiter).is_none(), "nothing is limited");
     }
 
@@ -359,18 +354,18 @@ mod tests {
             (limits.per_second, limits.per_minute, limits.burst, limits.fields) = (100, 2, 1, true);
         });
         let now = Instant::now();
-        let state = |last| limits.fields(client(last), now).unwrap().state;
+        let state = |last| limits.fields(&client(last), now).unwrap().state;
         assert_eq!(state(1), "\"rps\";r=100;t=0, \"rpm\";r=2;t=0");
         for left in ["r=2;t=0", "r=1;t=30", "r=0;t=60"] {
-            assert!(limits.admit(client(1), now).is_ok());
+            assert!(limits.charge(&client(1), now).is_ok());
             assert!(state(1).to_str().unwrap().ends_with(left), "{:?}", state(1));
         }
-        assert_eq!(limits.admit(client(1), now).unwrap_err(), Excess::Rate);
+        assert_eq!(limits.charge(&client(1), now).unwrap_err(), Exceeded);
         assert!(state(1).to_str().unwrap().ends_with("r=0;t=60"), "{:?}", state(1));
         assert!(state(2).to_str().unwrap().ends_with("r=2;t=0"), "each client for itself");
-        assert_eq!(compile(|limits| limits.per_minute = 2).fields(client(1), now), None);
+        assert_eq!(compile(|limits| limits.per_minute = 2).fields(&client(1), now), None);
         let connections = compile(|limits| (limits.connections, limits.fields) = (2, true));
-        assert_eq!(connections.fields(client(1), now), None, "no rate");
+        assert_eq!(connections.fields(&client(1), now), None, "no rate");
     }
 
     #[test]
@@ -378,7 +373,7 @@ mod tests {
         for (rate, burst) in [(i32::MAX as u32, i32::MAX as u32), (1, u32::MAX), (u32::MAX, 0)] {
             let limits = compile(|limits| (limits.per_second, limits.burst) = (rate, burst));
             let later = Instant::now() + Duration::from_secs(1 << 30);
-            assert!((0..9).all(|_| limits.admit(client(1), later).is_ok()), "{rate} {burst}");
+            assert!((0..9).all(|_| limits.charge(&client(1), later).is_ok()), "{rate} {burst}");
         }
     }
 }

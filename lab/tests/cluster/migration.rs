@@ -246,17 +246,14 @@ async fn remove_the_old_controller(
     old: IpAddr,
     new: IpAddr,
 ) -> Result<()> {
-    document.block(cluster, "scale deployment ingress-nginx-controller --replicas 0")?;
-    // One command restores it with its address.
-    document.command(
-        cluster,
-        "kubectl --namespace ingress-nginx scale deployment ingress-nginx-controller --replicas 1",
-    )?;
+    let scale_to_0 = "scale deployment ingress-nginx-controller --replicas 0";
+    document.block(cluster, scale_to_0)?;
+    // It is restored with its address and its webhook.
+    document.block(cluster, "scale deployment ingress-nginx-controller --replicas 1")?;
     cluster.served(SocketAddr::new(old, 80), PLAIN, 200).await?;
-    document.shell(
-        cluster,
-        "kubectl --namespace ingress-nginx scale deployment ingress-nginx-controller --replicas 0",
-    )?;
+    let refused = document.shell(cluster, &misspelt(cluster))?;
+    ensure!(refused.contains("denied the request"), "the old webhook reviews: {refused}");
+    document.block(cluster, scale_to_0)?;
     status(cluster, new).await?;
 
     // The gateway still uses the old ConfigMap, and keeps its settings.

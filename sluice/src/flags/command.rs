@@ -90,7 +90,7 @@ impl ConfigurationView {
             Self::Routes => "Print the hosts and rules of the running gateway",
             Self::Backends => "Print its pools with the health of their endpoints",
             Self::Certs => "Print its certificates",
-            Self::Problems => "Print what is wrong with the objects it was given",
+            Self::Problems => "Print the problems of all objects, and how to fix them",
         }
     }
 }

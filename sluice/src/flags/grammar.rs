@@ -29,7 +29,7 @@ pub(super) fn program() -> clap::Command {
         .args(arguments(|_| true));
     let check = clap::Command::new("check")
         .about(
-            "Print every problem of a folder of manifests or of a cluster (--kubeconfig), of which nothing is changed, and what \
+            "Print every problem of a folder of manifests or of a cluster (--kubeconfig) without changing anything, and what \
              requests get; exits with 1 when one is an error, or when responses differ, with 0 otherwise, and with 2 when the \
              source or the flags cannot be read",
         )

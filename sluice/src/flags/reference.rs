@@ -9,10 +9,10 @@ use super::table;
 
 const HEAD: &str = "# Flags of `sluice serve` and `sluice check`
 
-This page lists the command line flags. It is generated from the table in `sluice/src/flags/table/`. Names, forms and defaults are
-those of ingress-nginx. `--name value` and `--name=value` are equivalent. A bool is `--name` or `--name=false` and never consumes
-the next word. Lists are separated by commas or given by repetition. An unknown flag or an invalid value ends the program with
-status 2.
+This page lists the command line flags. It is generated from the table in `sluice/src/flags/table/`. Names and forms are those of
+ingress-nginx, and so are defaults, except those of `--election-id` and `--post-shutdown-grace-period`. `--name value` and
+`--name=value` are equivalent. A bool is `--name` or `--name=false` and never consumes the next word. Lists are separated by commas or
+given by repetition. An unknown flag or an invalid value ends the program with status 2.
 ";
 
 fn render() -> String {

@@ -97,7 +97,7 @@ pub(crate) struct GatewayFlags {
     pub(crate) healthz_host: Option<IpAddr>,
     /// `--health-check-path`: path of the readiness check.
     pub(crate) health_check_path: String,
-    /// `--admin-address`: address of the introspection listener.
+    /// `--admin-address`: address of the admin listener.
     pub(crate) admin_address: SocketAddr,
     /// `--driver`: the engine that forwards requests to endpoints.
     pub(crate) engine: EngineChoice,

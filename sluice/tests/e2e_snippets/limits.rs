@@ -82,6 +82,20 @@ fn an_early_request_waits_until_it_is_due() {
 }
 
 #[test]
+fn requests_that_a_zone_delays_had_places_of_concurrent_requests() {
+    let backend = Backend::echo("shop");
+    let http = "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s;";
+    let keys = [ON[0], ON[1], ("http-snippet", http)];
+    let annotations = [("configuration-snippet", "limit_req zone=a burst=5;"), ("limit-connections", "1")];
+    let gateway = gateway(&shop(&backend, &annotations, &keys));
+    let mut clients = [0; 3].map(|_| Connection::plain(gateway.http));
+    for client in &mut clients {
+        client.send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    }
+    assert_eq!(clients.map(|mut client| client.response().status), [200; 3]);
+}
+
+#[test]
 fn concurrent_requests_with_a_key_are_limited_until_one_ends() {
     let gate = Gate::default();
     let inside = gate.clone();

@@ -158,7 +158,7 @@ fn check_of(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Ch
                     Some(_) => "401 leads to auth-signin",
                     None => "401 and 403 are passed on",
                 };
-                (CheckOutcome::Depends, format!("{host} is asked: 2xx lets it pass, {sign_in}"))
+                (CheckOutcome::Depends, format!("{host} decides: 2xx admits the request, {sign_in}"))
             }
         },
         // Computed from the results of the other checks.

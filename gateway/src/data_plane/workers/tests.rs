@@ -13,6 +13,7 @@ mod frames;
 mod gateway;
 mod hidden_fields;
 mod http2;
+mod http2_endpoints;
 mod limits;
 mod malformed;
 mod memory;

@@ -98,9 +98,10 @@ impl Http2Attempts {
             method: &head.method,
             keeps_length: head.version != Version::HTTP_2,
             stream_error: None,
+            signs_of_life: stream_permit.signs_of_life(),
         };
         let next = poll_fn(|cx| relay.poll(cx)).await;
-        if !relay.attempt_io.download.heard && relay.stream_error.is_none() {
+        if relay.is_cancelled() {
             stream_permit.cancelled();
         }
         *reset = relay.stream_error.and_then(|stream_error| stream_error.reset);

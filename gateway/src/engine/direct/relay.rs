@@ -35,6 +35,11 @@ pub(super) trait Relay<'r> {
     /// Reports a failure of the attempt to the originator.
     fn failed(&mut self, kind: FailureKind) -> NextOf<'r, Self>;
 
+    /// Returns whether the attempt goes on although a deadline has passed, which was begun anew.
+    fn outlives(&mut self, _passed: FailureKind) -> bool {
+        false
+    }
+
     /// Continues as far as possible. Ready when the response is relayed, or with another step.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<NextOf<'r, Self>>> {
         if self.is_sending()
@@ -46,7 +51,12 @@ pub(super) trait Relay<'r> {
             return Poll::Ready(done.unwrap_or_else(|kind| Some(self.failed(kind))));
         }
         let sending = self.is_sending();
-        self.attempt_io().poll_over(cx, sending).map(|kind| Some(self.failed(kind)))
+        loop {
+            let kind = ready!(self.attempt_io().poll_over(cx, sending));
+            if !self.outlives(kind) {
+                return Poll::Ready(Some(self.failed(kind)));
+            }
+        }
     }
 }
 

@@ -62,6 +62,11 @@ impl ProxyContext {
         self.interims <= MOST_INTERIM
     }
 
+    /// Returns whether an interim response has arrived.
+    pub(super) fn had_interim(&self) -> bool {
+        self.interims > 0
+    }
+
     pub(super) fn failed(&self, failure: Failure) -> Next {
         self.exchange(|exchange| exchange.failed(failure)).unwrap_or(Next::Abort)
     }

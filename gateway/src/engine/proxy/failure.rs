@@ -30,11 +30,12 @@ pub(super) fn before_connecting(kind: FailureKind) -> Failure {
     Failure { kind, stale: false, sent: false, replayable: true, response_started: false }
 }
 
-/// Converts a failure after connecting. `known` is the client side's own failure, if it had one.
+/// Converts a failure after connecting. `known` is the client side's own failure, if it had one;
+/// over an `untouched` connection, which is a pooled one, no interim response has arrived.
 pub(super) fn while_proxying(
     error: &Error,
     known: Option<FailureKind>,
-    reused: bool,
+    untouched: bool,
     replayable: bool,
     response_started: bool,
 ) -> Failure {
@@ -51,7 +52,7 @@ pub(super) fn while_proxying(
         ) => FailureKind::Broken,
         _ => FailureKind::InvalidHead,
     };
-    let stale = reused && kind == FailureKind::Broken && !response_started && is_stale(error);
+    let stale = untouched && kind == FailureKind::Broken && !response_started && is_stale(error);
     Failure { kind, stale, sent: true, replayable, response_started }
 }
 

@@ -41,15 +41,11 @@ pub(super) fn peer(upstream: &Upstream, reuse: Reuse, connector: Arc<Connector>)
     options.tracer = Some(counted());
     options.connection_timeout = upstream.connect_timeout;
     options.total_connection_timeout = upstream.connect_timeout;
-    options.read_timeout = upstream.read_timeout;
     if upstream.protocol.is_http2() {
         options.set_http_version(2, 2);
         options.max_h2_streams = STREAMS;
         options.h2_stream_window_size = Some(STREAM_WINDOW);
         options.h2_connection_window_size = Some(CONNECTION_WINDOW);
-        // Pingora's timeout would start with the head, while the request body is still sent;
-        // `session` applies it instead.
-        options.read_timeout = None;
     }
     options.write_timeout = upstream.send_timeout;
     options.idle_timeout = match reuse.keep {

@@ -37,7 +37,7 @@ pub(super) struct SharedRequest {
     pub(super) listening: bool,
     /// The endpoint of this attempt uses HTTP/2, whose interim responses Pingora does not relay.
     pub(super) http2: bool,
-    /// Read timeout for HTTP/2 endpoints. Pingora's own would start with the head, while the
+    /// Read timeout that the session applies. Pingora's own would start with the head, while the
     /// request body is still sent.
     pub(super) read_timeout: Option<Duration>,
     /// Memory for response bytes that Pingora has read ahead.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use sluice_config::directives as contract;
 
-use super::{ConcurrentRequests, Limiter, Permit, Rate, Usage, sharing};
+use super::{ConcurrentRequests, Exceeded, Limiter, Permit, Rate, Usage, sharing};
 use crate::policy::error::PolicyError;
 use crate::policy::template::{Template, TemplateContext};
 
@@ -40,10 +40,6 @@ struct ConcurrencyLimit {
     key: Template,
     most: u32,
 }
-
-/// A request exceeds a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exceeded;
 
 impl ZoneLimits {
     /// Compiles the limits; `None` if there are none.

@@ -66,7 +66,7 @@ pub(in crate::upstream) struct Connection {
     /// be idle from then on, in milliseconds.
     idle_from: AtomicU64,
     idle_for: AtomicU64,
-    /// Requests that the gateway has reset before their responses began.
+    /// Requests that the gateway has reset before their responses were complete.
     cancelled: LeakyBucket,
 }
 
@@ -235,7 +235,14 @@ impl StreamPermit {
         since == 0 || state.undelivered.load(Relaxed) >= since
     }
 
-    /// Records that the request was cancelled before its response began, so its stream is reset.
+    /// Returns the number of frames of the connection so far that only showed that the endpoint is
+    /// alive.
+    pub(crate) fn signs_of_life(&self) -> u64 {
+        self.connection.state.signs_of_life.load(Relaxed)
+    }
+
+    /// Records that the request was cancelled before its response was complete, so its stream is
+    /// reset.
     pub(crate) fn cancelled(&self) {
         self.connection.cancelled.count();
     }

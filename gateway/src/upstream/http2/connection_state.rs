@@ -10,6 +10,8 @@ pub(super) struct ConnectionState {
     /// Bytes written to the socket, and bytes received.
     pub(super) written: AtomicU64,
     pub(super) heard: AtomicU64,
+    /// Received frames that only show that the endpoint is alive.
+    pub(super) signs_of_life: AtomicU64,
     /// Number of final bytes that the endpoint has certainly not received. Valid once the endpoint
     /// has closed the connection in order.
     pub(super) undelivered: AtomicU64,

@@ -53,7 +53,9 @@ impl AsyncRead for Stream {
                 return Poll::Ready(Err(error));
             }
         }
-        frames.poll_read(cx, Input { transport, state }, buf)
+        let read = frames.poll_read(cx, Input { transport, state }, buf);
+        state.signs_of_life.store(frames.signs_of_life(), Relaxed);
+        read
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("default-server-port", Port(Nowhere(NO_INTERNAL)), "8181", "Port of the internal catch-all server"),
     flag(
         "status-port",
-        Port(Nowhere("the introspection listener is set by --admin-address; use that flag")),
+        Port(Nowhere("the admin listener is set by --admin-address; use that flag")),
         "10246",
         "Port of the internal status server",
     ),

@@ -86,7 +86,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Value of X-Auth-Request-Redirect.",
             |settings, value| settings.external_auth().request_redirect = Some(value),
         )
-        .unreadable(Unreadable::Default, ReferenceTreatment::Drop, "the service is still asked")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Drop, "the service is still queried")
         .beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
@@ -128,7 +128,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              (X-Accel-Expires, Cache-Control, Expires). Statuses without a time, such as 200 202, are invalid.",
             |settings, value| settings.external_auth().cache_valid = Some(value),
         )
-        .unreadable(Unreadable::Default, ReferenceTreatment::Close, "the service is then asked for each request")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Close, "the service is then queried for each request")
         .beside("auth-url")
         .fallback("no answer is kept", |settings| settings.external_auth().cache_valid = Some(Vec::new()))
         .location(Risk::Medium),

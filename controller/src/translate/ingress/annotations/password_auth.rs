@@ -121,7 +121,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Realm that browsers show when they ask for the password.",
             |settings, value| settings.auth.realm = Some(value),
         )
-        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "the password is still asked for")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "the password is still required")
         .beside("auth-type")
         .location(Risk::Medium),
     ]

@@ -1,6 +1,7 @@
 //! One attempt over a stream of HTTP/2. Each side may send as much more as the other one has
 //! accepted.
 
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -41,6 +42,8 @@ pub(super) struct Relay<'r, D, O> {
     pub(super) keeps_length: bool,
     /// Why the stream failed, if it has.
     pub(super) stream_error: Option<StreamError>,
+    /// Frames that only showed that the endpoint is alive, when a deadline last passed.
+    pub(super) signs_of_life: u64,
 }
 
 /// The response as it arrives.
@@ -76,7 +79,7 @@ impl Incoming {
     fn release(&mut self) {
         if let (Source::Body(body), 1..) = (&mut self.source, self.unreleased) {
             // It fails only if more is released than arrived.
-            let _ = body.flow_control().release_capacity(std::mem::take(&mut self.unreleased));
+            let _ = body.flow_control().release_capacity(mem::take(&mut self.unreleased));
         }
     }
 
@@ -161,6 +164,21 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
         }
     }
 
+    /// As in nginx, a PING or an empty DATA frame begins the timeouts anew once the response has
+    /// begun. PING concerns no stream, so all calls of the connection go on.
+    fn outlives(&mut self, passed: FailureKind) -> bool {
+        let signs_of_life = self.stream_permit.signs_of_life();
+        let is_alive = mem::replace(&mut self.signs_of_life, signs_of_life) != signs_of_life;
+        let AttemptIo { deadlines, download, upstream, .. } = &mut self.attempt_io;
+        let outlives = is_alive
+            && download.state == Receiving::Body
+            && matches!(passed, FailureKind::ReadTimeout | FailureKind::ClientTimeout);
+        if outlives {
+            deadlines.endpoint_lives(upstream.read_timeout, self.timeouts.client);
+        }
+        outlives
+    }
+
     fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
         let progress = StreamProgress {
             heard: self.attempt_io.download.heard,
@@ -176,6 +194,16 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
 }
 
 impl<D: Downstream, O: Originator> Relay<'_, D, O> {
+    /// Returns whether the attempt ends before the endpoint has sent its whole response, so that the
+    /// stream is reset.
+    pub(super) fn is_cancelled(&self) -> bool {
+        let is_incomplete = match &self.incoming.source {
+            Source::Head(_) => true,
+            Source::Body(body) => self.attempt_io.download.state == Receiving::Body && !body.is_end_stream(),
+        };
+        is_incomplete && self.stream_error.is_none()
+    }
+
     /// Handles the next interim head, or the final one.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<Next<O::Answer>>>, FailureKind> {
         let Source::Head(response) = &mut self.incoming.source else { return Ok(Poll::Pending) };
