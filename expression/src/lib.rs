@@ -27,6 +27,13 @@ pub use self::pcre::{has_possessive_quantifier, translate};
 use self::program::Program;
 pub use self::simple_expression::{SimpleExpression, SimpleMatch};
 
+/// Returns whether an expression cannot match bytes, because it needs Unicode: `\p{Greek}`, or a
+/// class with letters beyond ASCII.
+pub fn needs_characters(pattern: &str) -> bool {
+    let mut parser = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build();
+    parser.parse(pattern).is_err()
+}
+
 /// A compiled expression.
 #[derive(Debug)]
 pub struct BacktrackingRegex {

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use regex::bytes::Regex;
 use sluice_config::ExtendedRegex;
-use sluice_expression::{BacktrackingRegex, StepLimitReached};
+use sluice_expression::{BacktrackingRegex, StepLimitReached, needs_characters};
 
 pub(crate) use self::host_names::ByExpression;
 
@@ -94,19 +94,16 @@ pub(crate) fn is_limit_reached() -> bool {
     STEPS_LEFT.get() == Some(0)
 }
 
-/// Compiles a regular expression for strings within the size limits.
-pub(crate) fn bounded_regex(pattern: &str) -> Result<regex::Regex, regex::Error> {
-    regex::RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
-}
-
 /// Compiles a regular expression for bytes within the size limits. As in nginx, it matches bytes
 /// and not characters: `.` is any byte except a line feed, and `\w` and `\d` are ASCII. Otherwise a
 /// byte that is not UTF-8 would keep an expression from matching that refuses requests. One that
 /// needs Unicode, such as `\p{Greek}` or `[äöü]`, matches characters.
 pub(crate) fn bounded_bytes_regex(pattern: &str) -> Result<Regex, regex::Error> {
-    let mut builder = regex::bytes::RegexBuilder::new(pattern);
-    builder.size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT);
-    bytes_first(|unicode| builder.unicode(unicode).build())
+    regex::bytes::RegexBuilder::new(pattern)
+        .unicode(needs_characters(pattern))
+        .size_limit(SIZE_LIMIT)
+        .dfa_size_limit(SIZE_LIMIT)
+        .build()
 }
 
 /// Builds an expression for bytes, or one for characters if it needs Unicode.

@@ -10,14 +10,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use http::header::HeaderValue;
-use regex::{Captures, Regex};
+use regex::bytes::{Captures, Regex};
 use sluice_config::{Expression, RewritePart, RewriteQuery, TemplatePiece};
 use sluice_expression::{SimpleExpression, SimpleMatch};
 
 use super::error::PolicyError;
 use super::outgoing::Outgoing;
 use super::template::Template;
-use crate::expression::{ExtendedMatcher, GroupRanges, bounded_regex};
+use crate::expression::{ExtendedMatcher, GroupRanges, bounded_bytes_regex};
 use crate::message::edit::RequestTarget;
 use crate::message::target;
 use crate::router::normal_bytes;
@@ -78,7 +78,7 @@ impl PathExpression {
             return Ok(Self::Simple(simple));
         }
         let bad = |error| PolicyError::Rewrite(format!("expression `{pattern}`: {error}"));
-        bounded_regex(pattern).map(Self::Other).map_err(bad)
+        bounded_bytes_regex(pattern).map(Self::Other).map_err(bad)
     }
 
     /// Returns the number of groups, including the whole match.
@@ -137,7 +137,7 @@ impl Rewrite {
         match &self.pattern {
             None => Some(Found::Nowhere),
             Some(PathExpression::Simple(expression)) => expression.find(path).map(Found::Simple),
-            Some(PathExpression::Other(regex)) => regex.captures(path).map(Found::Captures),
+            Some(PathExpression::Other(regex)) => regex.captures(path.as_bytes()).map(Found::Captures),
             Some(PathExpression::Extended(regex)) => regex.groups(path.as_bytes()).map(Found::Ranges),
         }
     }

@@ -7,12 +7,12 @@
 //! ([`SimpleExpression`]); they are compared one by one, because comparing a hundred of them costs
 //! less than a search.
 
-use regex::{Regex, RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 use sluice_config::{ExtendedRegex, LookAhead};
-use sluice_expression::SimpleExpression;
+use sluice_expression::{SimpleExpression, needs_characters};
 
 use super::error::RouterError;
-use crate::expression::{ExtendedMatcher, SIZE_LIMIT, bounded_regex};
+use crate::expression::{ExtendedMatcher, SIZE_LIMIT, bounded_bytes_regex};
 
 const BATCH: usize = 32;
 
@@ -40,8 +40,13 @@ impl<'m> PathPattern<'m> {
     fn conditions(&self) -> &'m [LookAhead] {
         self.extended.map_or(&[], |regex| &regex.conditions)
     }
+
+    fn needs_characters(&self) -> bool {
+        needs_characters(self.pattern)
+    }
 }
 
+/// Patterns that are searched together. All match bytes, as in nginx, or all match characters.
 struct Batch {
     /// Ascending; parallel to the patterns of `set`.
     positions: Box<[u32]>,
@@ -74,7 +79,9 @@ impl Regexes {
                 None => others.push(*pattern),
             }
         }
-        let batches = others.chunks(BATCH).map(Batch::compile).collect::<Result<_, _>>()?;
+        let runs = others.chunk_by(|one, next| one.needs_characters() == next.needs_characters());
+        let batches = runs.flat_map(|run| run.chunks(BATCH)).map(Batch::compile);
+        let batches = batches.collect::<Result<_, _>>()?;
         Ok(Self { simple: simple.into(), batches, backtracking: backtracking.into() })
     }
 
@@ -110,6 +117,7 @@ impl Regexes {
 impl Batch {
     fn compile(patterns: &[PathPattern<'_>]) -> Result<Self, RouterError> {
         let set = RegexSetBuilder::new(patterns.iter().map(|pattern| pattern.pattern))
+            .unicode(patterns.first().is_some_and(PathPattern::needs_characters))
             .size_limit(SIZE_LIMIT * patterns.len())
             .dfa_size_limit(SIZE_LIMIT)
             .build();
@@ -130,19 +138,19 @@ impl Batch {
 
     /// Returns the positions of the patterns that match a path, ascending.
     fn matches(&self, path: &str) -> impl Iterator<Item = u32> {
-        let found = self.set.matches(path).into_iter().map(|index| self.positions[index]);
+        let found = self.set.matches(path.as_bytes()).into_iter().map(|index| self.positions[index]);
         found.filter(|position| self.holds(*position, path))
     }
 
     /// Returns whether the additional conditions of the pattern at `position` hold for a path.
     fn holds(&self, position: u32, path: &str) -> bool {
         let mut asked = self.conditions.iter().filter(|condition| condition.position == position);
-        asked.all(|condition| condition.pattern.is_match(path) != condition.negative)
+        asked.all(|condition| condition.pattern.is_match(path.as_bytes()) != condition.negative)
     }
 }
 
 fn alone(pattern: &str) -> Result<Regex, RouterError> {
-    bounded_regex(pattern).map_err(|error| RouterError::regex(pattern, &error))
+    bounded_bytes_regex(pattern).map_err(|error| RouterError::regex(pattern, &error))
 }
 
 /// Finds the pattern that caused an error of the set, which does not identify it, by compiling each

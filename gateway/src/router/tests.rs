@@ -379,6 +379,23 @@ mod paths {
     }
 
     #[test]
+    fn a_path_had_unicode_letters_where_an_expression_has_a_word() {
+        let host = compile(&[
+            regex(r"(?i)^/users/\w+$"),
+            regex(r"^/digits/\d+$"),
+            regex(r"^/greek/\p{Greek}$"),
+            regex(r"(?i)^/ſtreet/k.$"),
+            regex(r"^/any/..$"),
+        ]);
+        assert_eq!(find(&host, "/USERS/anna"), Some(0));
+        assert_eq!(find(&host, "/users/ännä"), None, "\\w is ASCII");
+        assert_eq!(find(&host, "/digits/٣"), None);
+        assert_eq!(find(&host, "/greek/λ"), Some(2), "characters, because bytes have no script");
+        assert_eq!(find(&host, "/any/é"), Some(4), "two bytes");
+        assert_eq!(find(&host, "/any/ab"), Some(4), "after a batch of another kind");
+    }
+
+    #[test]
     fn more_regexes_than_one_batch_keep_their_order() {
         let mut matches: Vec<Match> = (0..100).map(|n| regex(&format!("^/n{n}$"))).collect();
         matches.push(regex("^/n"));

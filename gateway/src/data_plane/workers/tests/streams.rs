@@ -1,6 +1,5 @@
 //! Requests over HTTP/2: bodies, trailers, interim responses, cancellation and attempts.
 
-use std::future::poll_fn;
 use std::time::Duration;
 
 use bytes::Bytes;
