@@ -17,8 +17,8 @@ fn shop() -> Backend {
     Backend::with("shop", |request| {
         let status = request.start.split(['/', '?', ' ']).find_map(|part| part.parse().ok());
         match status {
-            Some(401) => Reply::Answer(
-                401,
+            Some(status @ (401 | 404)) => Reply::Answer(
+                status,
                 vec![("WWW-Authenticate".to_owned(), "Basic realm=\"shop\"".to_owned())],
                 "a secret stack trace".to_owned(),
             ),
@@ -110,12 +110,15 @@ fn the_error_backend_receives_the_error_and_provides_the_page() {
 }
 
 #[test]
-fn the_challenge_of_an_endpoint_stays() {
+fn the_challenge_of_an_endpoint_stays_for_401_alone() {
     let (shop, program) = (shop(), errors("program"));
-    let (_folder, gateway) = start(&ingress().annotation("custom-http-errors", "401"), &shop, Some(&program));
+    let listed = ingress().annotation("custom-http-errors", "401,404");
+    let (_folder, gateway) = start(&listed, &shop, Some(&program));
     let response = get(gateway.http, HOST, "/401");
     assert_eq!((response.status, response.text()), (401, "page 401".to_owned()));
     assert_eq!(response.header("www-authenticate"), Some("Basic realm=\"shop\""));
+    let response = get(gateway.http, HOST, "/404");
+    assert_eq!((response.text(), response.header("www-authenticate")), ("page 404".to_owned(), None));
 }
 
 #[test]

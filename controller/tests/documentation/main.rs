@@ -106,7 +106,7 @@ attempts are separated by `, `.
 
 `log-format-preset: json` writes each line as an object. It has the values of the default format under their names, the time as in
 ISO 8601, and the ids of the trace as OpenTelemetry names them in logs (empty for requests without a [trace](tracing.md)). All values
-are escaped, whatever `log-format-escape-none` says. A missing value is an empty string. The preset equals this format:
+are escaped, regardless of `log-format-escape-none`. A missing value is an empty string. The preset equals this format:
 
     @JSON@
 

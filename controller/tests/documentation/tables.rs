@@ -48,7 +48,7 @@ pub(crate) fn unserved() -> String {
 
 /// Returns the variables of the log of streams.
 pub(crate) fn stream_variables() -> String {
-    let mut text = String::from("| variable | says |\n|---|---|\n");
+    let mut text = String::from("| variable | meaning |\n|---|---|\n");
     for (names, doc) in StreamLogVariable::NAMED {
         let names: Vec<String> = names.iter().map(|name| format!("`${name}`")).collect();
         text.push_str(&format!("| {} | {doc} |\n", names.join(", ")));

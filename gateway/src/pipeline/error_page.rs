@@ -68,9 +68,10 @@ impl Exchange {
         }
         self.call.in_flight = None;
         let mut answer = self.answer(status);
-        for challenge in fields.lines(&WWW_AUTHENTICATE).filter_map(|line| HeaderValue::from_bytes(line).ok())
-        {
-            answer.fields.push((WWW_AUTHENTICATE, challenge));
+        if status == StatusCode::UNAUTHORIZED {
+            let challenges = fields.lines(&WWW_AUTHENTICATE);
+            let challenges = challenges.filter_map(|line| HeaderValue::from_bytes(line).ok());
+            answer.fields.extend(challenges.map(|challenge| (WWW_AUTHENTICATE, challenge)));
         }
         Some(answer)
     }

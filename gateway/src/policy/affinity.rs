@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::HeaderValue;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use md5::{Digest, Md5};
 use sluice_config::{AffinityMode, CookieAffinity, SameSite};
 
@@ -170,12 +171,15 @@ fn md5(parts: &[&[u8]]) -> Digits {
     digits
 }
 
-/// Formats a time as nginx does in cookies: `Sun, 12-Feb-17 14:11:12 GMT`.
+/// Formats a time as nginx does in cookies: `Sun, 12-Feb-17 14:11:12 GMT`, and after 2037 with four
+/// digits of the year, because browsers read 70 as 1970 (RFC 6265 §5.1.1).
 fn cookie_time(now: SystemTime, seconds: i64) -> String {
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
     let (earliest, latest) = (0, Timestamp::MAX.as_second());
     let time = Timestamp::from_second(now.saturating_add(seconds).clamp(earliest, latest));
-    time.unwrap_or(Timestamp::UNIX_EPOCH).strftime("%a, %d-%b-%y %H:%M:%S GMT").to_string()
+    let time = time.unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);
+    let format = if time.year() > 2037 { "%a, %d-%b-%Y %H:%M:%S GMT" } else { "%a, %d-%b-%y %H:%M:%S GMT" };
+    time.strftime(format).to_string()
 }
 
 #[cfg(test)]
@@ -187,6 +191,13 @@ mod tests {
 
     fn at(seconds: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_cookie_of_decades_was_expired_at_once() {
+        assert_eq!(cookie_time(at(0), 2_145_916_799), "Thu, 31-Dec-37 23:59:59 GMT");
+        assert_eq!(cookie_time(at(0), 2_145_916_800), "Fri, 01-Jan-2038 00:00:00 GMT");
+        assert_eq!(cookie_time(at(1_795_824_000), 2_147_483_647), "Thu, 16-Dec-2094 03:14:07 GMT");
     }
 
     #[test]

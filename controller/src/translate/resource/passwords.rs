@@ -1,10 +1,13 @@
 //! Users and passwords: an htpasswd text in one key of a Secret, or one key per user.
 //!
-//! An invalid line is left out with a problem, and so is its user; the others are not affected.
+//! An invalid line is left out with a problem, and so is its user; the others are not affected. As in
+//! nginx, the first line of a user counts, also if it is invalid: later ones may be older passwords.
+
+use std::collections::HashSet;
 
 use sluice_config::{Credentials, Problem};
 
-use super::users::{Entries, FILE, UserEntry, first_of_each};
+use super::users::{Entries, FILE, UserEntry};
 use super::{Bad, password_hash};
 use crate::store::Secret;
 
@@ -27,8 +30,11 @@ fn credentials(
     key: &str,
     problems: &mut Vec<Problem>,
 ) -> Result<Credentials, Bad> {
-    let mut users = Vec::new();
+    let (mut users, mut seen) = (Vec::new(), HashSet::new());
     entries.read(secret, key, REMEDY, problems, |UserEntry { user, rest }| {
+        if !seen.insert(user.clone()) {
+            return Ok(());
+        }
         // A comment may follow a second colon.
         let password = rest.split_once(':').map_or(&*rest, |(password, _)| password);
         let hash = password_hash::parse(password)
@@ -36,7 +42,7 @@ fn credentials(
         users.push((user, hash));
         Ok(())
     });
-    first_of_each(&mut users);
+    users.sort_by(|(one, _), (other, _)| one.cmp(other));
     if users.is_empty() {
         return Err(Bad {
             reason: "has no user whose password can be checked".into(),
@@ -67,6 +73,14 @@ mod tests {
 
     fn names(credentials: &Credentials) -> Vec<&str> {
         credentials.users.iter().map(|(name, _)| &**name).collect()
+    }
+
+    #[test]
+    fn a_user_whose_first_line_is_damaged_got_in_with_a_later_one() {
+        let text = b"bob:{SHA}damaged\nann:{PLAIN}two\nbob:{PLAIN}old";
+        let mut problems = Vec::new();
+        let credentials = file(&secret(&[(FILE, text)]), &mut problems).unwrap();
+        assert_eq!((names(&credentials), problems.len()), (vec!["ann"], 1));
     }
 
     #[test]

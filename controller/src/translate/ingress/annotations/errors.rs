@@ -11,7 +11,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::statuses("comma-separated list of statuses from 400 to 599", 400),
             "",
             "Responses with these statuses, of endpoints and of the gateway, are replaced by the default \
-             backend's response to GET / with X-Code, X-Format, X-Original-URI and others; without a \
+             backend's response to a request for / with X-Code, X-Format, X-Original-URI and others; without a \
              default backend, by a plain page.",
             |settings, value| settings.policies.error_pages.statuses = Some(value),
         )

@@ -107,7 +107,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Relay Set-Cookie of the service with every status of a response.",
             |settings, value| settings.external_auth().always_set_cookie = value,
         )
-        .unreadable(Unreadable::Default, ReferenceTreatment::Drop, "the service is still asked")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Drop, "the service is still queried")
         .beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
