@@ -88,7 +88,7 @@ fn the_error_backend_receives_the_error_and_provides_the_page() {
     assert_eq!((response.status, response.text()), (404, "page 404".to_owned()));
     assert_eq!(response.header("x-page-of"), Some("program"));
     let asked = &program.seen()[0];
-    assert_eq!(asked.start, "POST / HTTP/1.1", "the method of the client, as in ingress-nginx");
+    assert_eq!(asked.start, "POST /?x=1 HTTP/1.1", "method and query of the client, as in ingress-nginx");
     for (name, value) in [
         ("Host", HOST),
         ("X-Code", "404"),

@@ -67,13 +67,18 @@ fn field<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
 #[test]
 fn the_decision_of_the_service_applies() {
     let (auth, shop) = (service(), Backend::echo("shop"));
-    let ingress = ingress(&auth).annotation("auth-response-headers", "X-User, X-Groups");
+    let ingress = ingress(&auth).annotation("auth-response-headers", "X-User, X-Groups, X-Real-IP");
     let (_folder, gateway) = start(&ingress, &shop);
     let lies = [("X-User", "root"), ("X-Groups", "admin"), ("X-Forwarded-Proto", "https")];
     let response = send(&gateway, "ann", &lies);
     assert_eq!(response.status, 200);
     assert_eq!(response.received("X-User"), ["ann"]);
     assert!(response.received("X-Groups").is_empty(), "only the service sets the field");
+    assert_eq!(
+        response.received("X-Real-IP"),
+        ["127.0.0.1"],
+        "the gateway's own, without one of the service"
+    );
     assert_eq!(response.all("set-cookie"), ["seen=1", "last=2"]);
     let asked = &auth.seen()[0];
     assert_eq!(asked.start, "GET /check?from=shop.example HTTP/1.1");

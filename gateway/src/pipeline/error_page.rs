@@ -17,6 +17,7 @@ use crate::message::fields::{Fields, FieldsMut};
 use crate::message::head::content_length;
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
+use crate::message::target;
 use crate::policy::call_destination::CallTarget;
 use crate::registry::Pool;
 use crate::route::Route;
@@ -92,10 +93,14 @@ impl Exchange {
         let pool = self.page_pool()?;
         let mut fields = self.fields_of_question(head, None);
         self.set_error_fields(status, head, &mut fields);
+        // As in nginx, the client's query stays.
+        let query = target::split(head.target).1.filter(|query| !query.is_empty());
+        let target = query.and_then(|query| RequestTarget::new(format!("/?{query}")));
+        let target = target.unwrap_or_else(RequestTarget::root);
         Some(Question::Call(Box::new(Subrequest {
             to: CallTarget::Pool(pool.clone()),
             method: head.method.clone(),
-            target: RequestTarget::root(),
+            target,
             fields,
             server_name: None,
             keep_alive: None,

@@ -22,7 +22,7 @@ use crate::message::head::Head;
 use crate::message::hop_by_hop;
 use crate::policy::BackendHeaders;
 use crate::policy::Forwarding;
-use crate::policy::{early_data, hops};
+use crate::policy::{early_data, forwarded, hops};
 use crate::registry::{Endpoint, PickError, PickKey, Pool};
 use crate::route::{Route, RouteBackend};
 use crate::upstream::attempt::{KeepAlive, Upstream};
@@ -134,6 +134,8 @@ impl Originator for Exchange {
         for (name, value) in self.authorised_fields() {
             match value {
                 Some(value) => edit.set(name, value),
+                // The gateway's own value stays, as in nginx.
+                None if forwarded::is_set_by_gateway(name.get()) => {}
                 None => edit.remove(name),
             }
         }

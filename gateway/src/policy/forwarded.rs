@@ -47,6 +47,22 @@ static X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static X_SCHEME: HeaderName = HeaderName::from_static("x-scheme");
 
+/// Returns whether the gateway itself sets this field, whatever the client sent.
+pub fn is_set_by_gateway(name: &HeaderName) -> bool {
+    [
+        &X_FORWARDED_FOR,
+        &X_FORWARDED_HOST,
+        &X_FORWARDED_PORT,
+        &X_FORWARDED_PROTO,
+        &X_FORWARDED_SCHEME,
+        &X_ORIGINAL_FORWARDED_FOR,
+        &X_REAL_IP,
+        &X_REQUEST_ID,
+        &X_SCHEME,
+    ]
+    .contains(&name)
+}
+
 /// Compiled trust settings. They are compiled once per change of the settings.
 #[derive(Debug)]
 pub struct ForwardedRules {
