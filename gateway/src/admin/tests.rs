@@ -219,7 +219,7 @@ async fn a_failed_bind_names_the_flag() {
     let error = serve(plane.state.clone(), busy).await.unwrap_err().to_string();
     assert_eq!(
         error,
-        format!("port {port} is already in use; end what listens there or give another with --healthz-port")
+        format!("port {port} is already in use; free it or choose another with --healthz-port")
     );
     let open = AdminOptions { admin: "0.0.0.0:0".parse().unwrap(), ..options() };
     let error = serve(plane.state.clone(), open).await.unwrap_err().to_string();

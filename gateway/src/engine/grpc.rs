@@ -92,12 +92,9 @@ mod tests {
     #[test]
     fn an_error_becomes_a_status_of_grpc_and_a_redirect_stays() {
         let answer = |status| Answer {
-            status,
             fields: vec![(CONTENT_TYPE, HeaderValue::from_static("text/html"))],
             body: "page".into(),
-            close: false,
-            silent: false,
-            omits_body: false,
+            ..Answer::empty(status)
         };
         for (status, code) in [(503, "14"), (404, "12"), (401, "16"), (403, "7"), (413, "2")] {
             let mut answer = answer(StatusCode::from_u16(status).unwrap());

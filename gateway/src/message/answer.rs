@@ -23,6 +23,8 @@ pub struct Answer {
     /// The content was left out, because the request was HEAD. `fields` have its length, if that is
     /// known.
     pub omits_body: bool,
+    /// No error page replaces it. In nginx, this is a `return` with a text.
+    pub is_final: bool,
 }
 
 impl Answer {
@@ -62,9 +64,10 @@ impl Answer {
         Self::with_body(status, Bytes::new())
     }
 
-    /// Returns a status with this text and type; without a type, `text/html`.
+    /// Returns a status with this text and type; without a type, `text/html`. No error page replaces
+    /// it.
     pub(crate) fn text(status: StatusCode, content_type: Option<HeaderValue>, body: Bytes) -> Self {
-        let mut answer = Self::with_body(status, Bytes::new());
+        let mut answer = Self { is_final: true, ..Self::with_body(status, Bytes::new()) };
         if answer.has_length() {
             let content_type = content_type.unwrap_or(HeaderValue::from_static("text/html"));
             answer.fields.push((CONTENT_TYPE, content_type));
@@ -90,6 +93,6 @@ impl Answer {
         if !body.is_empty() {
             fields.push((CONTENT_TYPE, HeaderValue::from_static("text/html")));
         }
-        Self { status, fields, body, close: false, silent: false, omits_body: false }
+        Self { status, fields, body, close: false, silent: false, omits_body: false, is_final: false }
     }
 }

@@ -82,7 +82,7 @@ impl Exchange {
         let replaced = self.extras.as_ref().and_then(|extras| extras.replaced_redirect);
         let status = replaced.unwrap_or(answer.status);
         // The gateway's own redirects are no errors.
-        if status.as_u16() < 400 && replaced.is_none() {
+        if answer.is_final || status.as_u16() < 400 && replaced.is_none() {
             return None;
         }
         let route = self.route.as_deref()?;
@@ -146,12 +146,11 @@ impl Exchange {
         fields.extend(challenges.cloned());
         fields.extend(length.map(|length| (CONTENT_LENGTH, HeaderValue::from(length))));
         self.with_response_headers(Answer {
-            status: response.status,
             fields,
             body: response.body,
             close: answer.close,
-            silent: false,
             omits_body,
+            ..Answer::empty(response.status)
         })
     }
 

@@ -8,6 +8,7 @@ use http::{Method, StatusCode};
 use sluice_config::{Balance, ErrorBackend, ErrorPages, Policies, Rule, UpstreamProtocol};
 
 use super::fixture::*;
+use crate::message::answer::Answer;
 use crate::pipeline::Originator;
 use crate::pipeline::SubrequestResponse;
 use crate::pipeline::{CallFailure, Question, Reply, Subrequest};
@@ -65,7 +66,7 @@ fn the_listed_statuses_of_an_endpoint_give_way() {
         assert_eq!(answer.is_some(), replaced, "{code}");
         let Some(answer) = answer else { continue };
         let asked = call(exchange.ask_for_page(&answer, &request.head()));
-        assert_eq!((asked.method.as_str(), asked.target.as_str()), ("GET", "/"));
+        assert_eq!((asked.method.as_str(), asked.target.as_str()), ("GET", "/?y"));
         for (name, value) in [
             ("host", "a.example"),
             ("x-code", status(code).as_str()),
@@ -224,6 +225,16 @@ fn without_an_error_backend_the_answer_is_the_plain_page() {
     let answer = exchange.intercept(status(404), &HeaderMap::new()).unwrap();
     assert!(exchange.ask_for_page(&answer, &request.head()).is_none());
     assert_eq!(answer.status, StatusCode::NOT_FOUND);
+}
+
+#[test]
+fn the_text_of_a_return_was_replaced_by_an_error_page() {
+    let plane = plane(listed(&[503]));
+    let request = Request::get("a.example", "/");
+    let exchange = plane.forward(&request);
+    let busy = Answer::text(status(503), None, "busy".into());
+    assert!(exchange.ask_for_page(&busy, &request.head()).is_none());
+    assert!(exchange.ask_for_page(&Answer::page(status(503)), &request.head()).is_some());
 }
 
 #[test]

@@ -38,15 +38,7 @@ impl Pair {
 }
 
 fn answer(length: usize) -> Answer {
-    let body = vec![b'x'; length].into();
-    Answer {
-        status: StatusCode::OK,
-        fields: Vec::new(),
-        body,
-        close: false,
-        silent: false,
-        omits_body: false,
-    }
+    Answer { body: vec![b'x'; length].into(), ..Answer::empty(StatusCode::OK) }
 }
 
 #[tokio::test]
