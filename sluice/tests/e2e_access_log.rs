@@ -44,6 +44,19 @@ fn missing_values_are_a_dash() {
 }
 
 #[test]
+fn the_upstream_of_a_redirect_of_the_server_was_empty() {
+    let ingress = Ingress::new("shop").path(HOST, "/", "none").annotation("app-root", "/app");
+    let gateway = Gateway::start(&Folder::with(ingress.text()));
+    assert_eq!(get(gateway.http, HOST, "/").status, 302);
+    let line = gateway.await_access("GET / ");
+    assert!(line.contains(" [-] [] - - - - "), "{line}");
+    let refused = Connection::plain(gateway.http).request("GET", HOST, "/\u{1}", &[], "");
+    assert_eq!(refused.status, 400);
+    let line = gateway.await_access("\" 400 ");
+    assert!(line.contains(" [] [] - - - - "), "no server was found: {line}");
+}
+
+#[test]
 fn an_own_answer_logs_its_content_length() {
     let objects = Ingress::new("shop").path(HOST, "/", "none").text()
         + &config_map(NAME, &[("log-format-upstream", "$uri $status $sent_http_content_length")]);

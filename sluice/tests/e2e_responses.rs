@@ -95,7 +95,7 @@ fn each_url_gets_its_response_with_the_rule_and_check_that_decide() {
         reason(2)
     );
     let conditions = responses[3]["conditions"].to_string();
-    assert!(conditions.contains("authorisation: auth.other.example is asked"), "{conditions}");
+    assert!(conditions.contains("authorisation: auth.other.example decides"), "{conditions}");
     assert!(reason(7).contains("has no endpoints"), "{}", reason(7));
     assert_eq!(responses[8]["location"], "https://secure.example/a");
     assert_eq!(backend.requests(), 0, "a stub answers in place of every endpoint and mirror");

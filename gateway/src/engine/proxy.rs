@@ -128,8 +128,8 @@ impl ProxyHttp for Proxy {
                 let http2 = upstream.protocol.is_http2();
                 ctx.http2 = http2;
                 // Pingora's read timeout would start with the head, while the request body is still
-                // sent, so the session applies it. A refresh has no session of ours, and in a tunnel
-                // the session does not wait for the endpoint.
+                // sent, so the session applies it. A refresh has no session of ours, and in a
+                // tunnel the session does not wait for the endpoint.
                 let by_pingora = ctx.is_refresh || session.is_upgrade_req();
                 {
                     let mut shared = ctx.handle()?.get();

@@ -64,8 +64,8 @@ impl Answer {
         Self::with_body(status, Bytes::new())
     }
 
-    /// Returns a status with this text and type; without a type, `text/html`. No error page replaces
-    /// it.
+    /// Returns a status with this text and type; without a type, `text/html`. No error page
+    /// replaces it.
     pub(crate) fn text(status: StatusCode, content_type: Option<HeaderValue>, body: Bytes) -> Self {
         let mut answer = Self { is_final: true, ..Self::with_body(status, Bytes::new()) };
         if answer.has_length() {

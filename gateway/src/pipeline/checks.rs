@@ -294,8 +294,8 @@ impl Exchange {
         }
     }
 
-    /// The limits per client, with the client's key. `None` for exempt clients and, as in nginx, for
-    /// those with an empty key.
+    /// The limits per client, with the client's key. `None` for exempt clients and, as in nginx,
+    /// for those with an empty key.
     fn client_limits<'r>(&self, route: &'r Route, input: &StageInput<'_>) -> Option<(&'r Limits, ClientKey)> {
         let limits = route.compiled.as_ref()?.limits.as_ref()?;
         let address = self.client.address;

@@ -229,6 +229,8 @@ impl Exchange {
             upstream: match self.named_backend() {
                 Some(backend) => &backend.name,
                 None if self.is_without_rule => DEFAULT_BACKEND,
+                // The server of ingress-nginx sets it before a location is found.
+                None if self.head_was_read => "-",
                 None => "",
             },
             alternative: self.backend.as_ref().map_or("", |backend| &backend.alternative),

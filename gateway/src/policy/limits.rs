@@ -215,8 +215,8 @@ impl Limits {
         ConcurrentRequests::admit(requests, self.key(CONNECTIONS, client), most).map(Some).ok_or(Exceeded)
     }
 
-    /// Returns the fields for the response to a request that [`charge`](Self::charge) has counted or
-    /// refused; `None` if responses do not have them.
+    /// Returns the fields for the response to a request that [`charge`](Self::charge) has counted
+    /// or refused; `None` if responses do not have them.
     pub(crate) fn fields(&self, client: &ClientKey, now: Instant) -> Option<RateFields> {
         if self.stated.is_empty() {
             return None;

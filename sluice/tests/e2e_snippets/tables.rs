@@ -70,7 +70,7 @@ const CASES: &[(&str, &str, &str, &[Request])] = &[
     (
         "geo $zone { default far; 10.0.0.0/8 near; 127.0.0.0/8 self; 127.0.0.1/32 own; }\n\
          geo $http_x_client $place {\n default none;\n 10.0.0.0/8 a;\n 10.1.0.0/16 b;\n 10.1.2.3 c;\n \
-         2001:db8::/32 d;\n 255.255.255.255/32 invalid;\n 192.0.2.0/24 e;\n delete 192.0.2.0/24;\n}\n\
+         2001:db8::/32 d;\n 192.0.2.0/24 e;\n delete 192.0.2.0/24;\n}\n\
          geo $http_x_client $range { ranges; default no; 10.0.0.0-10.0.0.9 1; 10.0.0.3-10.0.0.5 2; }",
         "",
         "add_header X-Zone $zone; add_header X-Place $place; add_header X-Range $range;",

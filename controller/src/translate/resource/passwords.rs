@@ -1,7 +1,8 @@
 //! Users and passwords: an htpasswd text in one key of a Secret, or one key per user.
 //!
-//! An invalid line is left out with a problem, and so is its user; the others are not affected. As in
-//! nginx, the first line of a user counts, also if it is invalid: later ones may be older passwords.
+//! An invalid line is left out with a problem, and so is its user; the others are not affected. As
+//! in nginx, the first line of a user counts, also if it is invalid: later ones may be older
+//! passwords.
 
 use std::collections::HashSet;
 

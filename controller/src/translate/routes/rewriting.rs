@@ -37,10 +37,11 @@ impl Rewriting {
 
     /// Returns whether only requests below this path are rewritten. ingress-nginx takes a Prefix
     /// path that equals its target literally: it has a location for the path, and one for the path
-    /// with a slash. The latter differs from the target.
+    /// with a slash. The latter differs from the target. Paths of type ImplementationSpecific are
+    /// Prefix paths to it.
     pub(crate) fn rewrites_below(&self, path: &RoutePath) -> bool {
         let RoutePath { path, path_type, .. } = path;
-        *path_type == PathType::Prefix
+        *path_type != PathType::Exact
             && !path.ends_with('/')
             && !self.use_regex
             && self.target.as_ref().is_some_and(|(text, _)| text == path)

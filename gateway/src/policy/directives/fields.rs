@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::HeaderValue;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use jiff::{SignedDuration, Timestamp};
 use sluice_config::directives::{FieldChange, FieldOperation, ResponseChange, Statuses};
 
@@ -215,7 +215,11 @@ impl ResponseChanges {
             if !condition.is_continuation {
                 holds = condition.holds(status, head);
             }
-            if holds {
+            if holds && change.sets_content_type() {
+                let charset = charset(head.fields());
+                change.apply(filled, context, head);
+                change.keep_charset(charset, head);
+            } else if holds {
                 change.apply(filled, context, head);
             }
         }
@@ -230,13 +234,40 @@ impl ResponseCondition {
         if self.content_types.is_empty() {
             return true;
         }
-        let content_type = head.fields().first(&http::header::CONTENT_TYPE).unwrap_or_default();
+        let content_type = head.fields().first(&CONTENT_TYPE).unwrap_or_default();
         let bare = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         self.content_types.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(bare))
     }
 }
 
+/// Returns the charset of the `Content-Type`.
+fn charset(fields: &impl Fields) -> Option<Vec<u8>> {
+    const NAME: &[u8] = b"charset=";
+    let parameters = fields.first(&CONTENT_TYPE)?.split(|byte| *byte == b';').skip(1);
+    let charset = parameters.map(<[u8]>::trim_ascii).find_map(|parameter| {
+        let (name, value) = parameter.split_at_checked(NAME.len())?;
+        name.eq_ignore_ascii_case(NAME).then_some(value)
+    });
+    charset.map(<[u8]>::to_vec)
+}
+
 impl Change {
+    fn sets_content_type(&self) -> bool {
+        let is_set = matches!(self.operation, Operation::Set(_) | Operation::Replace(_));
+        is_set && matches!(&self.name, Name::Whole(name) if *name.get() == CONTENT_TYPE)
+    }
+
+    /// Adds the charset that a response had, unless its new `Content-Type` has parameters, as nginx
+    /// does with that of headers-more.
+    fn keep_charset(&self, charset: Option<Vec<u8>>, head: &mut Edit<'_, impl HeadMut>) {
+        let (Some(charset), Name::Whole(name)) = (charset, &self.name) else { return };
+        let new = head.fields().first(name.get()).filter(|value| !value.contains(&b';'));
+        let whole = new.map(|media_type| [media_type, b"; charset=", &charset].concat());
+        if let Some(whole) = whole.and_then(|whole| HeaderValue::from_bytes(&whole).ok()) {
+            head.set(name, &whole);
+        }
+    }
+
     fn compile(change: &FieldChange, templates: &mut Vec<Template>) -> Result<Self, PolicyError> {
         let FieldChange { name, operation } = change;
         let mut compile = |template| {

@@ -21,7 +21,7 @@ async fn cancelled_calls_ended_the_connection_of_the_others() {
 }
 
 #[tokio::test]
-async fn calls_cancelled_within_their_responses_ended_the_connection_of_the_others() {
+async fn calls_cancelled_within_responses_ended_the_connection_of_others() {
     cancel_calls(true).await;
 }
 

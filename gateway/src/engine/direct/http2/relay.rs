@@ -194,8 +194,8 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
 }
 
 impl<D: Downstream, O: Originator> Relay<'_, D, O> {
-    /// Returns whether the attempt ends before the endpoint has sent its whole response, so that the
-    /// stream is reset.
+    /// Returns whether the attempt ends before the endpoint has sent its whole response, so that
+    /// the stream is reset.
     pub(super) fn is_cancelled(&self) -> bool {
         let is_incomplete = match &self.incoming.source {
             Source::Head(_) => true,
