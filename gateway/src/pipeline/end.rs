@@ -18,7 +18,7 @@ use crate::otel::{LoggedLine, shortened_line};
 use crate::policy::access_log::LineChoice;
 use crate::policy::forwarded;
 use crate::policy::template::TemplateContext;
-use crate::route::{DEFAULT_BACKEND, Route, RouteBackend};
+use crate::route::{DEFAULT_BACKEND, Route, RouteAction, RouteBackend};
 use crate::telemetry::{LogFormat, LogLine, RequestSample, TargetMeters};
 use crate::variable::{HeadValues, RequestRecord, UpstreamAttempt, basic_user};
 
@@ -229,8 +229,13 @@ impl Exchange {
             upstream: match self.named_backend() {
                 Some(backend) => &backend.name,
                 None if self.is_without_rule => DEFAULT_BACKEND,
-                // The server of ingress-nginx sets it before a location is found.
-                None if self.head_was_read => "-",
+                // The server of ingress-nginx sets it before a location is found; the one that
+                // redirects to another host does not.
+                None if route
+                    .is_some_and(|route| !matches!(route.action, RouteAction::RedirectToHost(_))) =>
+                {
+                    "-"
+                }
                 None => "",
             },
             alternative: self.backend.as_ref().map_or("", |backend| &backend.alternative),
