@@ -106,13 +106,6 @@ pub(crate) fn bounded_bytes_regex(pattern: &str) -> Result<Regex, regex::Error> 
         .build()
 }
 
-/// Builds an expression for bytes, or one for characters if it needs Unicode.
-pub(crate) fn bytes_first<T>(
-    mut build: impl FnMut(bool) -> Result<T, regex::Error>,
-) -> Result<T, regex::Error> {
-    build(false).or_else(|_| build(true))
-}
-
 /// A compiled [`ExtendedRegex`].
 #[derive(Debug)]
 pub(crate) enum ExtendedMatcher {

@@ -35,6 +35,7 @@ mod fastcgi;
 mod filled_sets;
 mod firewall;
 mod header_sets;
+mod limits;
 mod mirror;
 mod observed;
 mod observed_request;

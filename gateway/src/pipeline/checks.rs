@@ -11,14 +11,13 @@ use super::stages::{StageInput, Step};
 use crate::message::answer::Answer;
 use crate::message::request_head::RequestHead;
 use crate::policy::affinity::SessionCookie;
-use crate::policy::limits::{ClientKey, Exceeded, Limits};
 use crate::policy::outgoing::Outgoing;
 use crate::policy::redirect::LocationInput;
 use crate::policy::template::Template;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
 use crate::route::{Backends, Destination, Route, RouteAction, RouteBackend};
 use crate::router::host_of;
-use crate::state::compiled_settings::{Blocking, CompiledSettings, LimitKey};
+use crate::state::compiled_settings::{Blocking, CompiledSettings};
 use crate::state::distrusted_proxies::DistrustedProxy;
 use crate::state::snapshot::SnapshotPart;
 
@@ -254,59 +253,6 @@ impl Exchange {
         if conditional && same_site::misreads_none(input.head.headers) {
             self.extras.get_or_insert_default().misreads_none = true;
         }
-    }
-
-    /// All rates, whose zones may delay the request, then all numbers of concurrent requests, as in
-    /// nginx: a request that waits is not under way.
-    pub(super) fn check_limits(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        self.check_client_rates(route, input)?;
-        self.check_zone_rates(route, input)?;
-        self.check_concurrency(route, input)
-    }
-
-    /// The limits of concurrent requests.
-    pub(super) fn check_concurrency(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        self.check_client_concurrency(route, input)?;
-        self.check_zone_concurrency(route, input)
-    }
-
-    fn check_client_rates(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        let Some((limits, client)) = self.client_limits(route, input) else { return Step::Continue(()) };
-        let charged = limits.charge(&client, self.began);
-        if let Some(fields) = limits.fields(&client, self.began) {
-            self.extras.get_or_insert_default().rate_fields = Some(Box::new(fields));
-        }
-        match charged {
-            Ok(()) => Step::Continue(()),
-            Err(Exceeded) => Step::Break(self.limited(None, self.settings().limit_rate_status)),
-        }
-    }
-
-    fn check_client_concurrency(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        let Some((limits, client)) = self.client_limits(route, input) else { return Step::Continue(()) };
-        match limits.admit(&client) {
-            Ok(None) => Step::Continue(()),
-            Ok(Some(permit)) => {
-                self.extras.get_or_insert_default().permits.push(permit);
-                Step::Continue(())
-            }
-            Err(Exceeded) => Step::Break(self.limited(None, self.settings().limit_connections_status)),
-        }
-    }
-
-    /// The limits per client, with the client's key. `None` for exempt clients and, as in nginx,
-    /// for those with an empty key.
-    fn client_limits<'r>(&self, route: &'r Route, input: &StageInput<'_>) -> Option<(&'r Limits, ClientKey)> {
-        let limits = route.compiled.as_ref()?.limits.as_ref()?;
-        let address = self.client.address;
-        if limits.exempts(address) {
-            return None;
-        }
-        let LimitKey::Filled(template) = &input.compiled_settings.limit_key else {
-            return Some((limits, ClientKey::Address(address)));
-        };
-        let key = template.fill(&self.template_context(Some(route), input));
-        (!key.is_empty()).then_some((limits, ClientKey::Text(key)))
     }
 
     /// Refuses a request that has passed too many gateways: in a loop it would use up connections.

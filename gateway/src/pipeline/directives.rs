@@ -6,7 +6,6 @@
 //! when the annotation `rewrite-target` has changed the path, whose `rewrite` follows the program.
 
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
@@ -14,7 +13,6 @@ use http::{Method, StatusCode};
 use super::checks::host_of_url;
 use super::directive_state::{DirectiveState, LeftLocation, directives};
 use super::exchange::{Exchange, Verdict};
-use super::question::Question;
 use super::stages::{StageInput, Step};
 use crate::body::substitution::Substitution;
 use crate::message::answer::Answer;
@@ -25,7 +23,6 @@ use crate::policy::directives::{
     ActiveLocation, ChangeLevel, Directives, FieldChanges, FilledValues, Location, ProgramOutcome, Return,
     Scope,
 };
-use crate::policy::limits::{Exceeded, ZoneLimits};
 use crate::policy::outgoing::Outgoing;
 use crate::policy::template::{Template, TemplateContext};
 use crate::route::{Route, RouteAction};
@@ -165,38 +162,6 @@ impl Exchange {
     /// Whether a `break` of the location skips the rewriting of the rule, which follows it.
     pub(super) fn skips_rewriting(&self) -> bool {
         self.directive_state().is_some_and(|state| state.is_broken)
-    }
-
-    /// The rates of zones, which may delay the request.
-    pub(super) fn check_zone_rates(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        let Some(limits) = zone_limits(route) else { return Step::Continue(()) };
-        match limits.charge(&self.template_context(Some(route), input), self.began) {
-            Ok(Duration::ZERO) => Step::Continue(()),
-            Ok(delay) => Step::Break(Verdict::Ask(Question::Wait(delay))),
-            Err(Exceeded) => Step::Break(self.limited(limits.rate_status, self.settings().limit_rate_status)),
-        }
-    }
-
-    /// The limits of zones on the number of concurrent requests.
-    pub(super) fn check_zone_concurrency(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        let Some(limits) = zone_limits(route) else { return Step::Continue(()) };
-        match limits.admit(&self.template_context(Some(route), input)) {
-            Ok(permits) if permits.is_empty() => Step::Continue(()),
-            Ok(permits) => {
-                self.extras.get_or_insert_default().permits.extend(permits);
-                Step::Continue(())
-            }
-            Err(Exceeded) => {
-                let status = self.settings().limit_connections_status;
-                Step::Break(self.limited(limits.concurrency_status, status))
-            }
-        }
-    }
-
-    /// Refuses a request over a limit.
-    pub(super) fn limited(&self, status: Option<StatusCode>, global: u16) -> Verdict {
-        let global = StatusCode::from_u16(global).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-        self.refused(status.unwrap_or(global))
     }
 
     /// Changes the client's fields, before the gateway adds its own.
@@ -517,8 +482,4 @@ fn with_uri<'f>(head: HeadValues<'f>, uri: Option<&'f RewrittenUri>) -> HeadValu
         Some(uri) => HeadValues { path: Some(uri.path.as_bytes()), query: uri.query(), ..head },
         None => head,
     }
-}
-
-fn zone_limits(route: &Route) -> Option<&ZoneLimits> {
-    directives(route)?.own.limits.as_ref()
 }

@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use http::header::{HeaderName, REFERER, USER_AGENT};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use sluice_config::Blocked;
+use sluice_expression::needs_characters;
 
 use super::networks::Networks;
-use crate::expression::{ExpressionError, ExtendedMatcher, SIZE_LIMIT, bytes_first};
+use crate::expression::{ExpressionError, ExtendedMatcher, SIZE_LIMIT};
 use crate::message::fields::Fields;
 
 /// Compiled lists of blocked clients.
@@ -74,9 +75,11 @@ impl ValuePatterns {
             Blocked::Text(_) | Blocked::Regex(_) => None,
         });
         let set = || {
-            let mut set = RegexSetBuilder::new(&expressions);
-            set.size_limit(SIZE_LIMIT * expressions.len()).dfa_size_limit(SIZE_LIMIT);
-            bytes_first(|unicode| set.unicode(unicode).build())
+            RegexSetBuilder::new(&expressions)
+                .unicode(expressions.iter().any(|expression| needs_characters(expression)))
+                .size_limit(SIZE_LIMIT * expressions.len())
+                .dfa_size_limit(SIZE_LIMIT)
+                .build()
         };
         Ok(Self {
             texts: texts.collect(),

@@ -179,6 +179,16 @@ impl Limits {
         self.exempt.contains(client)
     }
 
+    /// Whether there is a rate.
+    pub(crate) fn has_rates(&self) -> bool {
+        self.per_second.is_some() || self.per_minute.is_some()
+    }
+
+    /// Whether concurrent requests are limited.
+    pub(crate) fn has_concurrency(&self) -> bool {
+        self.connections > 0
+    }
+
     /// Counts a request that arrived at `now` for both rates.
     ///
     /// # Errors
@@ -207,7 +217,7 @@ impl Limits {
     /// # Errors
     /// It exceeds the limit.
     pub(crate) fn admit(&self, client: &ClientKey) -> Result<Option<Permit>, Exceeded> {
-        if self.connections == 0 {
+        if !self.has_concurrency() {
             return Ok(None);
         }
         let Usage { sharing, requests, .. } = &*self.usage;
